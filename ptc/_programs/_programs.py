@@ -39,9 +39,13 @@ def program_store(root: Path, folder: str | Path | None) -> ProgramStore:
 class SavedPrograms:
     """Saved programs whose tools are in a catalog."""
 
-    def __init__(self, store: ProgramStore, catalog: Catalog) -> None:
+    def __init__(self, root: Path, store: ProgramStore, catalog: Catalog) -> None:
         """Keep programs of `store` as tools of `catalog`; nothing is read."""
         self.store = store
+        # The default is a protected path, unless a link leads elsewhere.
+        is_covered = store.folder.resolve() == root / FOLDER
+        self.protected: tuple[Path, ...] = () if is_covered else (store.folder,)
+        """Folders to protect from tools."""
         self._catalog = catalog
         self.by_name: dict[str, SavedProgram] = {}
         """The newest versions."""
@@ -53,7 +57,7 @@ class SavedPrograms:
         Raises:
             UsageError: If a file is not as it was written, or a tool has the name of a program.
         """
-        made = cls(program_store(root, folder), catalog)
+        made = cls(root, program_store(root, folder), catalog)
         for program in made.store.load_newest():
             made._check_name(program.name, f"rename the tool, or run `{_delete(program.name)}`")
             made._add(program)

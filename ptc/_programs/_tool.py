@@ -2,12 +2,12 @@
 
 Rule 1: a call never widens its caller's allow-list: every pinned tool must be on it, and its rules
     apply beside those that were saved.
-    tests/core/programs/test_calls.py::test_call_is_refused_if_its_caller_may_not_call_a_pinned_tool
+    tests/core/programs/test_saved_tools.py::test_call_is_refused_if_its_caller_may_not_call_a_pinned_tool
 Rule 2: a program runs only with the tools that it was saved with: none is missing or has another
     schema or other flags.
-    tests/core/programs/test_calls.py::test_changed_tool_refuses_the_call_and_says_what_changed
+    tests/core/programs/test_saved_tools.py::test_program_whose_tool_changed_calls_nothing_and_says_what_changed
 Rule 3: a call that is started again executes the version that it began with.
-    tests/core/programs/test_resume.py::test_restarted_call_continues_the_version_it_began_with
+    tests/core/programs/test_saved_tools.py::test_restarted_call_continues_the_version_it_began_with
 """
 
 from __future__ import annotations

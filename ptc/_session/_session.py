@@ -215,7 +215,7 @@ class Session(AgentSession, SavedSession):
         named = parts_of("protected", protected, "a list of paths")
         made_from = [file for provider in catalog.providers for file in provider.files]
         made_from += [file for item in catalog.tools.values() for file in item.files]
-        trusted = (*named_files(folder), self._saved.store.folder)
+        trusted = (*named_files(folder), *self._saved.protected)
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
         store = ArtifactStore(

@@ -30,9 +30,7 @@ def run_id(command: Any, script: Any) -> str:
     return str(json.loads(done.out)["run_id"])
 
 
-def test_run_is_saved_called_listed_shown_and_deleted(
-    command: Any, run_id: str, tmp_path: Path
-) -> None:
+def test_run_is_saved_called_and_listed(command: Any, run_id: str) -> None:
     saved = command("save", run_id[:8], "total", *SHELF)
     assert saved.status == 0, saved.err
     assert "saved total, version 1: " in saved.out
@@ -42,6 +40,13 @@ def test_run_is_saved_called_listed_shown_and_deleted(
     listed = command("programs", "list").out
     assert listed.startswith("total\t1\t20")
     assert listed.endswith("add, shout\tAdd numbers, and say it aloud if asked.\n")
+
+
+@pytest.mark.slow
+def test_damaged_program_is_named_by_every_command_and_can_be_deleted(
+    command: Any, run_id: str, tmp_path: Path
+) -> None:
+    assert command("save", run_id, "total", *SHELF).status == 0
     shown = command("programs", "show", "total").out
     assert "tool       shout, with a side effect" in shown
     assert "parameter  numbers: array of integer" in shown
@@ -50,6 +55,9 @@ def test_run_is_saved_called_listed_shown_and_deleted(
     broken = command("tools", *SHELF)
     assert broken.status == 2
     assert "ptc programs delete total --version 1" in broken.err
+    listed = command("programs", "list")
+    assert (listed.status, listed.out) == (2, "")
+    assert "was changed after it was saved" in listed.err
     deleted = command("programs", "delete", "total", "--version", "1")
     assert (deleted.status, deleted.out) == (0, "deleted total, version 1\n")
     assert command("programs", "list", "--json").out.strip() == "[]"

@@ -186,6 +186,11 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s.artifacts.folder == Path.cwd() / "sub" / "large",
         True,
     ),
+    "programs": (
+        'programs = "sub/saved"',
+        lambda s: s._saved.store.folder == Path.cwd() / "sub" / "saved",
+        True,
+    ),
     "workers": ("workers = 2", lambda s: s._pool._size, 2),
     "max_concurrent_runs": ("max_concurrent_runs = 3", lambda s: s._runs._most, 3),
     "builtin.network": (

@@ -7,84 +7,11 @@ from typing import Any
 
 import pytest
 
-from ptc import Allow, Limits, Session, Tool, ToolContext, ToolError, define_tool, tool
-from ptc_tools import batch
+from ptc import Limits, Session, Tool, ToolContext, ToolError, define_tool, tool
 
 from .shop import QUOTE, Shop, run, save_order
 
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
-
-CALL = """
-async def run(ctx, inputs):
-    try:
-        return await ctx.order(item="tea", count=1)
-    except ToolError as error:
-        return [error.code, str(error)]
-"""
-
-
-async def test_call_is_refused_if_its_caller_may_not_call_a_pinned_tool(tmp_path: Path) -> None:
-    shop = Shop()
-    async with shop.session(tmp_path) as session:
-        await save_order(session)
-        shop.paid.clear()
-        shop.priced.clear()
-        done = await run(session, CALL, {}, ["order", "price"])
-        code, message = done.value
-        assert code == "not_allowed"
-        assert "Add to the allow-list: pay. Nothing was called" in message
-        direct = await session.tool("order", {"item": "a", "count": 1}, allowed_tools=["order"])
-        assert direct.error is not None
-        assert direct.error.details == {"missing": ["price", "pay"]}
-    assert (shop.priced, shop.paid) == ([], [])
-
-
-async def test_rules_of_the_caller_hold_inside_a_saved_program(tmp_path: Path) -> None:
-    shop = Shop()
-    async with shop.session(tmp_path) as session:
-        await save_order(session)
-        shop.paid.clear()
-        narrow = await run(session, CALL, {}, ["order", "price", Allow("pay", amount=99)])
-        assert narrow.value[0] == "program_failed"
-        assert "these arguments are not allowed in this run" in narrow.value[1]
-        assert shop.paid == []
-        wide = await run(session, CALL, {}, ["order", "price", Allow("pay", amount=3)])
-    assert (wide.value["paid"], shop.paid) == (3, [3])
-
-
-async def test_allow_list_holds_through_a_saved_program_that_calls_batch(tmp_path: Path) -> None:
-    """W2: neither a batch around a saved program nor one inside it widens anything."""
-    shop = Shop()
-    source = """
-async def run(ctx, inputs):
-    return await ctx.batch(calls=[{"tool": t, "arguments": a} for t, a in inputs["calls"]])
-"""
-
-    @tool
-    async def secret() -> str:
-        """Return a secret that the program was not saved with."""
-        return "secret"
-
-    calls = {"calls": [["price", {"item": "a"}]]}
-    async with shop.session(tmp_path, batch, secret) as session:
-        done = await run(session, source, calls, ["batch", "price"])
-        saved = session.save_program(done.run_id, name="many", description="Make calls.")
-        assert saved.allowed_tools == ("batch", "price")
-        tried = {"calls": [["price", {"item": "ab"}], ["secret", {}], ["pay", {"amount": 1}]]}
-        inside = (await session.tool("many", tried)).unwrap()
-        assert [(row["ok"], (row["error"] or {}).get("code")) for row in inside] == [
-            *((True, None), (False, "not_allowed"), (False, "not_allowed"))
-        ]
-        await save_order(session)
-        shop.paid.clear()
-        outer = """
-async def run(ctx, inputs):
-    calls = [{"tool": "order", "arguments": {"item": "a", "count": 1}}]
-    return [row.error.code for row in await ctx.batch(calls=calls)]
-"""
-        around = await run(session, outer, {}, ["batch", "order", "price"])
-        assert around.value == ["not_allowed"]
-    assert shop.paid == []
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote, pytest.mark.slow]
 
 
 def pay_tool(schema: dict[str, Any], **options: Any) -> Tool:

@@ -2,71 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from ptc import Allow, BlockingSession, JournalError, Limits, Session, Toolset, UsageError, tool
-from ptc._programs._derive import derive_inputs, derive_output
+from ptc import Allow, JournalError, Limits, Session, Toolset, UsageError, tool
 
 from .shop import ORDER, QUOTE, Shop, run, save_order
 
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
-
-
-async def test_saved_run_is_a_tool_at_once_and_in_later_sessions(tmp_path: Path) -> None:
-    shop = Shop()
-    async with shop.session(tmp_path) as session:
-        saved = await save_order(session)
-        assert (saved.name, saved.version, saved.source) == ("order", 1, ORDER)
-        assert saved.folder == tmp_path / ".ptc" / "programs" / "order" / "1"
-        assert (saved.folder / "program.py").read_text() == ORDER
-        assert saved.allowed_tools == ("price", "pay")
-        assert saved.description == "Order an item: look its price up, and pay."
-        value = (await session.tool("order", {"item": "milk", "count": 3})).unwrap()
-        assert value == {"item": "milk", "paid": 12, "note": None}
-    async with shop.session(tmp_path) as later:
-        assert "order" in later.tool_names()
-        assert later.saved_programs() == (saved,)
-        method: Any = later
-        assert await method.order(item="a", count=5) == {"item": "a", "paid": 5, "note": None}
-        used = await run(
-            later,
-            "async def run(ctx, inputs):\n    return (await ctx.order(item='ab', count=1)).paid",
-            {},
-            ["order", "price", "pay"],
-        )
-    assert used.value == 2
-    assert [(c.tool, c.parent) for c in used.calls] == [
-        *(("order", None), ("version", "1"), ("program", "1"), ("price", "1"), ("pay", "1"))
-    ]
-    assert shop.paid == [6, 12, 5, 2]
-
-
-async def test_saved_program_is_described_and_found_like_any_tool(tmp_path: Path) -> None:
-    async with Shop().session(tmp_path) as session:
-        await save_order(session)
-        definition = session.tool_definitions(["order"])[0]
-        assert definition["parameters"] == {
-            "type": "object",
-            "properties": {"item": {"type": "string"}, "count": {"type": "integer"}},
-            "required": ["item", "count"],
-            "additionalProperties": False,
-        }
-        assert session.search_tools("order an item", ["order", "price"])[0].name == "order"
-        text = session.describe_tools(["programs"])
-        assert "order" in text
-        assert "paid" in text
-        # It pays: it is not among the tools that a script has by default, and says so.
-        assert "order" not in session.select_tools()
-        order = session.select_tools(["order"])["order"]
-        assert (order.side_effect, order.idempotent, order.repeatable) == (True, False, True)
-        quoted = await run(session, QUOTE, {"items": ["a"]}, ["price"])
-        session.save_program(quoted.run_id, name="quote", description="Quote.")
-        quote = session.select_tools()["quote"]
-        assert (quote.side_effect, quote.idempotent) == (False, True)
+pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote, pytest.mark.slow]
 
 
 async def test_only_tools_that_the_script_uses_are_pinned(tmp_path: Path) -> None:
@@ -207,30 +155,6 @@ async def test_schemas_are_given_or_those_of_the_run_or_derived(tmp_path: Path) 
         assert derived.output_schema == {"type": "array", "items": {"type": ["number", "null"]}}
 
 
-def test_derived_schema_asks_for_names_and_types_only() -> None:
-    inputs = {"a": "x", "b": 1, "c": [1, 2.5], "d": [1, "x"], "e": None, "f": {"g": 1}, "h": True}
-    assert derive_inputs(inputs)["properties"] == {
-        "a": {"type": "string"},
-        "b": {"type": "integer"},
-        "c": {"type": "array", "items": {"type": "number"}},
-        "d": {"type": "array"},
-        "e": {},
-        "f": {"type": "object"},
-        "h": {"type": "boolean"},
-    }
-    assert derive_output(None) is None
-    assert derive_output(3) == {"type": "number"}
-    assert derive_output([{"a": 1, "b": None}, {"a": "x", "c": True}]) == {
-        "type": "array",
-        "items": {
-            "type": ["object", "null"],
-            "properties": {"a": {}, "c": {"type": ["boolean", "null"]}},
-        },
-    }
-    assert derive_output({str(n): n for n in range(51)}) == {"type": "object"}
-    assert derive_output({}) == {"type": "object"}
-
-
 async def test_limits_of_the_run_are_pinned(tmp_path: Path) -> None:
     limits = Limits(timeout_ms=9_000, max_calls_by_tool={"price": 2, "pay": 7})
     async with Shop().session(tmp_path) as session:
@@ -258,18 +182,11 @@ async def run(ctx, inputs):
                 assert done.value == "protected_path", path
 
 
-@pytest.mark.slow
-def test_blocking_session_saves_lists_and_deletes(tmp_path: Path) -> None:
-    shop = Shop()
-    folder = tmp_path / "elsewhere"
-    with BlockingSession(tmp_path, tools=shop.tools(), toolsets=(), programs=folder) as session:
-        done = session.program(source=QUOTE, inputs={"items": ["a"]}, allowed_tools=["price"])
-        for version in (1, 2):
-            saved = session.save_program(done.run_id, name="quote", description=f"v{version}")
-            assert saved.folder == folder / "quote" / str(version)
-        assert session.tool("quote", {"items": ["ab"]}).unwrap() == [2]
-        assert [program.version for program in session.saved_programs()] == [2]
-        assert session.delete_program("quote", 2) == [2]
-        assert session.select_tools()["quote"].description == "v1"
-        assert session.delete_program("quote") == [1]
-        assert "quote" not in session.tool_names()
+async def test_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[3] / "docs" / "programs.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    code = compile(source, "programs.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    names: dict[str, Any] = {"__name__": "page"}
+    await eval(code, names)  # noqa: S307  # the code of a page is our own
+    assert names["used"].value == 0

@@ -1,0 +1,127 @@
+"""Requirements of agents: delegation, plans, recall, final answers: id -> claim and tests.
+
+``tests/requirements.md`` explains the ids. `NOT_TAKEN` has the requirements that ptc does not
+adopt, with the reason.
+"""
+
+from __future__ import annotations
+
+__all__ = ["AGENTS", "NOT_TAKEN"]
+
+AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "R2-05": (
+        "`task` and `tasks` delegate to child agents",
+        (
+            "core/agents/test_delegate.py::test_child_works_with_tools_and_answers_with_text",
+            "core/agents/test_tasks.py::test_failed_task_does_not_lose_the_finished_ones",
+        ),
+    ),
+    "R2-06": (
+        "`search_skills` and `Skill` find, read and run skills",
+        (
+            "tools/skills/test_skills.py::test_search_ranks_by_name_description_and_body",
+            "tools/skills/test_skills.py::test_skill_returns_its_instructions_and_lists_its_files",
+            "tools/skills/test_scripts.py::test_scripts_have_the_tools_that_skill_and_caller_allow",
+        ),
+    ),
+    "R2-29": (
+        "`session.task` returns a child's answer",
+        (
+            "core/agents/test_delegate.py::test_child_works_with_tools_and_answers_with_text",
+            "core/agents/test_delegate.py::test_structured_answer_conforms_to_the_schema",
+        ),
+    ),
+    "R2-30": (
+        "`session.tasks` returns one outcome for each task",
+        (
+            "core/agents/test_tasks.py::test_failed_task_does_not_lose_the_finished_ones",
+            "core/agents/test_tasks.py::test_children_are_nested_calls_and_the_text_lists_each",
+        ),
+    ),
+    "R2-31": (
+        "kinds of agents are files, the built-in ones and those of a project",
+        (
+            "core/agents/test_kinds.py::test_builtin_kinds_are_those_of_the_documentation",
+            "core/agents/test_kinds.py::test_kind_of_a_project_replaces_a_builtin_one",
+        ),
+    ),
+    "R2-48": (
+        "`verify_commands` reports checks with evidence",
+        (
+            "tools/verify/test_verify.py::test_each_outcome_has_its_own_status",
+            "tools/verify/test_verify.py::test_long_output_is_bounded_and_its_artifact_is_whole",
+            "cli/test_verify.py::test_report_has_evidence_and_the_exit_status_tells_if_it_passed",
+        ),
+    ),
+    "R3-29": (
+        "`response` finishes an agent whose answer has a schema",
+        (
+            "core/agents/test_final_answer_of_agents.py::test_agent_ends_with_the_first_call_that_conforms",
+            "core/agents/test_final_answer.py::test_call_that_conforms_ends_the_conversation",
+        ),
+    ),
+    "R4-02": (
+        "a prompt is a tool",
+        (
+            "core/generation/test_prompt_tool.py::test_result_conforms_to_the_output_schema",
+            "core/agents/test_tool_file.py::test_prompt_of_a_file_is_a_tool",
+        ),
+    ),
+    "R4-03": (
+        "an agent is a tool",
+        (
+            "core/agents/test_agent_tool.py::test_script_hands_over_and_the_calls_of_the_child_are_nested",
+            "core/agents/test_tool_file.py::test_agent_of_a_file_is_a_tool",
+        ),
+    ),
+    "R4-16": (
+        "untrusted text is marked or stripped before a model reads it",
+        (
+            "core/tools/test_untrusted.py::test_imitation_of_a_conversation_is_marked_and_removed",
+            "core/tools/test_untrusted.py::test_hidden_text_does_not_reach_a_model",
+            "bindings/test_untrusted_replies.py::test_text_of_a_direct_call_is_marked_and_its_data_cleaned",
+        ),
+    ),
+    "CG-100": (
+        "a call that conforms to the schema ends the agent; an invalid one can be corrected",
+        (
+            "core/agents/test_final_answer.py::test_call_that_conforms_ends_the_conversation",
+            "core/agents/test_final_answer.py::test_invalid_call_gets_the_violations_and_a_corrected_one_is_accepted",
+            "core/agents/test_final_answer_of_agents.py::test_agent_ends_with_the_first_call_that_conforms",
+        ),
+    ),
+    "CG-101": (
+        "the first answer stays, and a second call is an error",
+        (
+            "core/agents/test_final_answer.py::test_second_call_is_an_error_and_the_first_answer_stays",
+        ),
+    ),
+    "CG-102": (
+        "an answer in a text is accepted; reminders and repairs are bounded",
+        (
+            "core/agents/test_final_answer.py::test_answer_in_a_text_is_accepted",
+            "core/agents/test_final_answer.py::test_text_without_an_answer_is_returned_with_a_reminder",
+            "core/agents/test_final_answer.py::test_reminders_are_bounded_and_use_up_no_repairs",
+            "core/agents/test_final_answer.py::test_repairs_are_bounded_and_the_error_has_every_attempt",
+        ),
+    ),
+    "CG-103": (
+        "falsy answers survive",
+        ("core/agents/test_final_answer.py::test_falsy_answer_survives",),
+    ),
+    "CG-105": (
+        "no answer is final while a call awaits approval",
+        (
+            "core/agents/test_final_answer.py::test_answer_is_not_final_while_a_call_awaits_approval",
+            "core/agents/test_agent_tool.py::test_child_does_not_finish_while_a_call_of_the_same_turn_awaits_approval",
+        ),
+    ),
+}
+
+NOT_TAKEN: dict[str, str] = {
+    "CG-104": (
+        "A schema is enforced through `response` with every provider, also where it has a "
+        "native mode: answers, repairs and approvals then work alike. `generate_object` "
+        "uses native modes."
+    ),
+}

@@ -88,8 +88,8 @@ class SearchIndex:
 def _count(texts: Mapping[str, int]) -> Counter[str]:
     words: Counter[str] = Counter()
     for text, weight in texts.items():
-        for word in _words(text):
-            words[word] += weight
+        for word, count in Counter(_words(text)).items():
+            words[word] += count * weight
     return words
 
 

@@ -40,7 +40,7 @@ def rule(entry: str) -> Allow:
 
 
 def fits(entry: str, **arguments: Any) -> bool:
-    return rule(entry).fits(arguments)
+    return rule(entry).fits({"cwd": ".", "env": None, **arguments})
 
 
 def test_public_names_and_own_names_are_tools() -> None:
@@ -84,7 +84,9 @@ def test_rule_on_a_command_compares_its_first_words() -> None:
     assert translate("Bash(*)").entries == ("bash",)
 
 
-def test_rule_on_a_command_refuses_variables() -> None:
+def test_rule_on_a_command_refuses_variables_and_other_folders() -> None:
+    assert not fits("Bash(./run.sh:*)", cmd="./run.sh", args=[], cwd="other")
+    assert not fits("Bash(npm test)", cmd="npm", args=["test"], cwd="other")
     assert not fits("Bash(git:*)", cmd="git", args=[], env={"PATH": "bin"})
     assert not fits("Bash(git diff:*)", cmd="git", args=["diff"], env={"GIT_PAGER": "sh"})
 
@@ -126,6 +128,8 @@ def test_rule_of_our_own_is_accepted() -> None:
         "pay(amount)",
         "pay(amount:*)",
         "unknown()",
+        "Wri\u200bte",
+        "\x1b[2JRead",
     ],
 )
 def test_entry_that_cannot_be_translated_is_an_error(entry: str) -> None:

@@ -144,6 +144,7 @@ def test_long_description_is_a_warning() -> None:
         (["description: D."], "the key `name` is missing"),
         (["name: sort-mail"], "the key `description` is missing"),
         (["name: a", 'description: " "'], "the key `description` must be text, not ' '"),
+        (["name: a", 'description: "\\u200b"'], "the key `description` must be text, not"),
         (["name: [a]", "description: D."], "the key `name` must be text, not ['a']"),
         (["name: ..", "description: D."], "the key `name` is '..'; use"),
         (["name: ../etc", "description: D."], "the key `name` is '../etc'; use"),

@@ -9,15 +9,15 @@ import pytest
 
 from ptc import BlockingSession, ToolError
 from ptc_tools import skills_toolset
+from ptc_tools.skills import _library
 from ptc_tools.skills._library import (
-    MAX_FILES,
     MAX_SCRIPT_BYTES,
     MAX_SKILL_BYTES,
     Library,
     SkillFolder,
 )
 
-from .conftest import AddSkill
+from .skill_folders import AddSkill
 
 HEAD = "---\nname: evil\ndescription: D.\n---\n"
 
@@ -130,11 +130,13 @@ def test_unreadable_skill_is_left_out(
     assert words in problem(skills, add_skill)
 
 
-def test_list_of_files_is_bounded(skills: Path, add_skill: AddSkill) -> None:
-    folder = add_skill("evil")
-    for number in range(MAX_FILES + 5):
-        (folder / f"{number}.md").touch()
-    assert len(only(skills).files) <= MAX_FILES
+def test_list_of_files_is_bounded(
+    skills: Path, add_skill: AddSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_library, "MAX_FILES", 3)
+    add_skill("evil", **{f"{number}.md": "" for number in range(9)})
+    # One of them is SKILL.md, which is not listed.
+    assert 2 <= len(only(skills).files) <= 3
 
 
 def test_hidden_and_unprintable_files_are_not_listed(skills: Path, add_skill: AddSkill) -> None:
@@ -144,6 +146,22 @@ def test_hidden_and_unprintable_files_are_not_listed(skills: Path, add_skill: Ad
     deep.mkdir(parents=True)
     (deep / "x.md").touch()
     assert only(skills).files == ("a.md",)
+
+
+def test_folder_with_an_unprintable_name_is_not_a_skill(skills: Path, add_skill: AddSkill) -> None:
+    add_skill("good")
+    (skills / "\x1b[2J").mkdir()
+    (skills / "\x1b[2J" / "SKILL.md").write_text(HEAD)
+    library = Library([skills])
+    assert (list(library.skills), library.warnings) == (["good"], [])
+
+
+def test_texts_of_the_front_matter_have_no_invisible_characters(
+    skills: Path, add_skill: AddSkill
+) -> None:
+    add_skill("evil", 'description: "a\\e[2Jb\\u200bc\\u202ed"\nmetadata: {k: "x\\ay"}')
+    assert only(skills).header.description == "a[2Jbcd"
+    assert only(skills).header.metadata == {"k": "xy"}
 
 
 def test_script_that_is_too_large_or_not_text_is_no_script(

@@ -12,7 +12,7 @@ import pytest
 from ptc import Allow, RunResult, Session, ToolResult, tool
 from ptc_tools import SkillRun, skills_toolset
 
-from .conftest import AddSkill
+from .skill_folders import AddSkill
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -88,8 +88,7 @@ async def session(tmp_path: Path, skills: Path, add_skill: AddSkill) -> AsyncIte
     add("wrong", "Read", fail='def run(ctx, inputs):\n    return inputs["missing"]\n')
     add("refused", "Read", spawn="import subprocess\ndef run(ctx, inputs):\n    return 1\n")
     add("signer", "sign", sign='async def run(ctx, inputs):\n    return await ctx.sign("a")\n')
-    with pytest.warns(UserWarning, match="vague/SKILL.md: allowed-tools: 'Bash"):
-        made = skills_toolset(skills)
+    made = skills_toolset(skills)
     async with Session(root, tools=[made, sign], journal=":memory:", workers=1) as opened:
         yield opened
 
@@ -193,6 +192,7 @@ async def test_calls_of_a_script_are_calls_of_its_run(session: Session) -> None:
     ]
 
 
+@pytest.mark.slow  # tests/core/runs/test_nested_programs.py proves the same of any tool.
 async def test_approval_of_a_call_of_a_script_continues_the_run(session: Session) -> None:
     source = 'async def run(ctx, inputs):\n    return await ctx.Skill("signer", "sign.py")'
     paused = await session.program(source=source, allowed_tools=["Skill", "sign"])

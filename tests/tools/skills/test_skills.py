@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from ptc import BlockingSession, Session, ToolError, UsageError
 from ptc_tools import SkillHit, SkillInstructions, SkillText, skills_toolset
 from ptc_tools.skills._library import Library
 
-from .conftest import AddSkill
+from .skill_folders import AddSkill, write_skill
 
 
 @pytest.fixture
@@ -23,17 +22,20 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def calls(root: Path, skills: Path, add_skill: AddSkill) -> Iterator[BlockingSession]:
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingSession]:
     """A session with three skills."""
-    add_skill(
+    skills = tmp_path_factory.mktemp("skills")
+    write_skill(
+        skills,
         "count-orders",
         "description: Counts the orders of a shop by month.\nlicense: MIT\nallowed-tools: Read",
         "# Count\n\nRead [the format](references/format.md) first.",
         **{"references/format.md": "one\ntwo\nthree\n", "scripts/count.py": "import sys\n"},
     )
-    add_skill("sort-mail", "description: Sorts mail by sender.", "Orders are not mail.")
-    add_skill("review-code", "description: Reviews a change for mistakes.", "Look for bugs.")
+    write_skill(skills, "sort-mail", "description: Sorts mail by sender.", "Orders are not mail.")
+    write_skill(skills, "review-code", "description: Reviews a change.", "Look for bugs.")
+    root = tmp_path_factory.mktemp("root")
     with BlockingSession(root=root, tools=[skills_toolset(skills)]) as session:
         yield session
 
@@ -175,19 +177,28 @@ def test_folder_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         skills_toolset(tmp_path / "missing")
 
 
-def test_folder_without_skills_emits_a_warning(skills: Path) -> None:
+def test_folder_without_skills_is_a_warning(skills: Path, caplog: pytest.LogCaptureFixture) -> None:
     (skills / "notes").mkdir()
-    with pytest.warns(UserWarning, match="has no skill: a folder with a file SKILL.md"):
-        skills_toolset(skills)
+    skills_toolset(skills)
+    assert caplog.messages == [f"{skills} has no skill: a folder with a file SKILL.md"]
+
+
+def test_entry_that_cannot_be_translated_is_a_warning(
+    skills: Path, add_skill: AddSkill, caplog: pytest.LogCaptureFixture
+) -> None:
+    add_skill("vague", "description: D.\nallowed-tools: Read Bash(cat a | sh)")
+    skills_toolset(skills)
+    (message,) = caplog.messages
+    assert message.startswith(f"{skills}/vague/SKILL.md: allowed-tools: 'Bash(cat a | sh)' cannot")
 
 
 def test_unusable_skill_is_left_out_and_explained(
-    root: Path, skills: Path, add_skill: AddSkill
+    root: Path, skills: Path, add_skill: AddSkill, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_skill("sort-mail")
     add_skill("broken", "license: MIT")
-    with pytest.warns(UserWarning, match=r"broken/SKILL\.md: the key `description` is missing"):
-        made = skills_toolset(skills)
+    made = skills_toolset(skills)
+    assert caplog.messages == [f"{skills}/broken/SKILL.md: the key `description` is missing"]
     with BlockingSession(root=root, tools=[made]) as session:
         assert [hit.name for hit in search(session, "")] == ["sort-mail"]
         with pytest.raises(ToolError, match="the key `description` is missing") as caught:
@@ -213,11 +224,13 @@ def test_skill_that_is_not_for_models_is_left_out(skills: Path, add_skill: AddSk
         library.get("deploy")
 
 
-def test_change_of_a_skill_has_no_effect_on_the_session(
-    calls: BlockingSession, skills: Path
-) -> None:
-    (skills / "sort-mail" / "SKILL.md").write_text("changed")
-    assert load(calls, "sort-mail").instructions == "Orders are not mail."
+def test_change_of_a_skill_has_no_effect_on_the_session(skills: Path, add_skill: AddSkill) -> None:
+    run = "def run(ctx, inputs):\n    return 1\n"
+    folder = add_skill("sort-mail", **{"sort.py": run})
+    skill = Library([skills]).get("sort-mail")
+    (folder / "SKILL.md").write_text("changed")
+    (folder / "sort.py").write_text("changed")
+    assert (skill.body, skill.script("sort.py")) == ("Do it.", ("sort.py", run))
 
 
 # --- protection -----------------------------------------------------------------------------------
@@ -267,7 +280,7 @@ def test_skills_that_a_configuration_names_are_protected_in_every_session(
 ) -> None:
     add_skill("sort-mail")
     (tmp_path / "ptc.toml").write_text('skills = ["skills"]\n')
-    with warnings.catch_warnings(), BlockingSession(root=tmp_path) as session:
+    with BlockingSession(root=tmp_path) as session:
         result = session.tool("write", {"path": "skills/new/SKILL.md", "content": ""})
         assert result.error is not None
         assert result.error.code == "protected_path"

@@ -3,9 +3,9 @@
 Rule 1: An entry allows exactly what its author wrote, or less; one that cannot be translated is an
     error and allows nothing.
     tests/tools/skills/test_allowed.py::test_entry_that_cannot_be_translated_is_an_error
-Rule 2: A rule on a command also refuses variables, since `PATH` or `GIT_PAGER` would run another
-    program under the command's name.
-    tests/tools/skills/test_allowed.py::test_rule_on_a_command_refuses_variables
+Rule 2: A rule on a command also refuses variables and other folders: `PATH`, `GIT_PAGER` or a file
+    of the same name elsewhere would run another program under the command's name.
+    tests/tools/skills/test_allowed.py::test_rule_on_a_command_refuses_variables_and_other_folders
 Rule 3: The list narrows the caller's tools and adds none.
     tests/tools/skills/test_scripts.py::test_skill_that_lists_write_cannot_write_for_a_caller_without_it
 """
@@ -93,6 +93,8 @@ def problems_of(listed: Iterable[str] | None) -> list[str]:
 
 def _translate(text: str, tools: Mapping[str, Tool]) -> str | Allow:
     """Return a name, a pattern of names, or a rule."""
+    if not text.isprintable():
+        raise _error(text, "it has a character that cannot be seen")
     name, has_argument, rest = text.partition("(")
     if not has_argument:
         # A tool that has the public name itself comes first.
@@ -132,8 +134,9 @@ def _command_rule(text: str, argument: str) -> Allow | str:
         )
     command, *arguments = words
     if start and not arguments:
-        return Allow("bash", cmd=command, env=None)
-    return Allow("bash", cmd=command, args=_arguments(arguments, exact=start is None), env=None)
+        return Allow("bash", cmd=command, cwd=".", env=None)
+    matches = _arguments(arguments, exact=start is None)
+    return Allow("bash", cmd=command, args=matches, cwd=".", env=None)
 
 
 def _arguments(words: list[str], *, exact: bool) -> Callable[[object], bool]:

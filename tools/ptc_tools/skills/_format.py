@@ -94,15 +94,16 @@ class _Rules:
         self._warnings = warnings
 
     def required(self, key: str, longest: int) -> str:
+        """Return the text of a key, without control characters and invisible ones."""
         value = self._data.get(key)
-        if not isinstance(value, str) or not value.strip():
+        if not isinstance(value, str) or not _visible(value):
             found = "is missing" if value is None else f"must be text, not {value!r:.80}"
             raise UsageError(f"{self._where}: the key `{key}` {found}")
         if len(value) > longest:
             size = f"{len(value):,} characters; the format allows"
             most = _MAX_NAME_CHARS if key == "name" else _MAX_DESCRIPTION_CHARS
             raise UsageError(f"{self._where}: the key `{key}` has {size} {most:,}")
-        return value.strip()
+        return _visible(value)
 
     def check_name(self, name: str, folder: str) -> None:
         # Such as `..` or a control character: no name of a skill, under any rule.
@@ -125,7 +126,7 @@ class _Rules:
     def text(self, key: str) -> str:
         value = self._data.get(key)
         if value is None or isinstance(value, str):
-            return (value or "").strip()
+            return _visible(value or "")
         self._warn(key, f"must be text, not {value!r:.80}; it is ignored")
         return ""
 
@@ -136,7 +137,7 @@ class _Rules:
         if not isinstance(value, dict):
             self._warn("metadata", f"must be a mapping, not {value!r:.80}; it is ignored")
             return {}
-        return {str(key): str(item) for key, item in value.items()}
+        return {_visible(str(key)): _visible(str(item)) for key, item in value.items()}
 
     def allowed_tools(self) -> tuple[str, ...] | None:
         if "allowed-tools" not in self._data:
@@ -152,6 +153,11 @@ class _Rules:
 
     def _warn(self, key: str, problem: str) -> None:
         self._warnings.append(f"the key `{key}`: {problem}")
+
+
+def _visible(text: str) -> str:
+    # A description is read in lists of tools and on terminals, where an escape could act.
+    return "".join(char for char in text if char.isprintable() or char in "\n\t").strip()
 
 
 def split_allowed_tools(text: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -118,9 +119,13 @@ class Library:
                 self._add(path)
             if not found:
                 self.warnings.append(f"{folder} has no skill: a folder with a file SKILL.md")
-        self._list = list(self.skills.values())
-        self._index = WordIndex(
-            {skill.name: 4, skill.header.description: 2, skill.body: 1} for skill in self._list
+
+    @cached_property
+    def _index(self) -> WordIndex:
+        # When it is first used: it takes as long as to read the skills.
+        return WordIndex(
+            {skill.name: 4, skill.header.description: 2, skill.body: 1}
+            for skill in self.skills.values()
         )
 
     def _add(self, path: Path) -> None:
@@ -155,7 +160,8 @@ class Library:
 
     def find(self, query: str, limit: int) -> list[tuple[SkillFolder, float]]:
         """Return skills and their scores, best match first."""
-        return [(self._list[at], score) for at, score in self._index.find(query, limit)]
+        skills = list(self.skills.values())
+        return [(skills[at], score) for at, score in self._index.find(query, limit)]
 
 
 def _find_skills(folder: Path) -> list[Path]:
@@ -170,7 +176,10 @@ def _find_skills(folder: Path) -> list[Path]:
     found = [
         folder / name
         for name in names
-        if not name.startswith(".") and any(os.path.lexists(folder / name / n) for n in _NAMES)
+        # A name that cannot be printed would be part of messages.
+        if not name.startswith(".")
+        and name.isprintable()
+        and any(os.path.lexists(folder / name / n) for n in _NAMES)
     ]
     if len(found) > MAX_SKILLS:
         msg = f"{folder} has {len(found):,} skills; at most {MAX_SKILLS:,} are allowed"

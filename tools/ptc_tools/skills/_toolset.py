@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,6 @@ import anyio.to_thread
 from pydantic import Field
 
 from ptc import Failure, RunResult, Tool, ToolContext, ToolError, Toolset, UsageError, tool
-from ptc._tools._names import warn_definition
 from ptc._tools._tool import renamed
 
 from ..files._paths import Root
@@ -32,6 +32,7 @@ from ._results import (
 
 __all__ = ["configured_toolset", "skills_toolset"]
 
+_log = logging.getLogger("ptc")
 _CATALOGUE_CHARS = 6_000
 """Characters of the list of skills in the description of `Skill`."""
 _SUMMARY_CHARS = 300
@@ -42,8 +43,8 @@ def skills_toolset(*folders: str | Path) -> Toolset:
     """Create the toolset ``skills``: `search_skills` and `Skill`.
 
     A folder is a skill if it has a file ``SKILL.md``, in the public format Agent Skills; otherwise
-    the folders directly in it are. A skill that breaks a rule of the format emits a warning. No
-    tool of a session with this toolset may change the folders.
+    the folders directly in it are. Broken rules of the format are warnings in the log. No tool of a
+    session with this toolset may change the folders.
 
     Args:
         *folders: Folders, relative to the current one.
@@ -54,7 +55,7 @@ def skills_toolset(*folders: str | Path) -> Toolset:
     places = [Path(folder).expanduser().absolute() for folder in folders]
     library = Library(places)
     for warning in library.warnings:
-        warn_definition(warning)
+        _log.warning("%s", warning)
     # The skills as well: a folder that contains the root would protect nothing in it.
     files = tuple(dict.fromkeys([*places, *(skill.folder for skill in library.skills.values())]))
     made = (_search_tool(library), _skill_tool(library))

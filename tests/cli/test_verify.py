@@ -52,6 +52,7 @@ def test_required_failure_exits_with_1_and_json_has_the_report(
 def test_detected_checks_run_with_the_folders_that_they_need(command: Any, tmp_path: Path) -> None:
     go = tmp_path / "sdk/go/bin/go"
     go.parent.mkdir(parents=True)
+    (tmp_path / "sdk/go/pkg").mkdir()
     go.write_text('#!/bin/sh\necho "ok $@"\n')
     go.chmod(0o755)
     (tmp_path / "project").mkdir()

@@ -62,8 +62,30 @@ def test_line_that_needs_a_shell_is_refused(line: str, why: str) -> None:
         assert "Write sh -c '...'" in str(caught.value)
 
 
+PIECES = [
+    *(
+        "a",
+        "b",
+        " ",
+        "\t",
+        "'c d'",
+        '"e f"',
+        "''",
+        "'",
+        '"',
+        "\\",
+        "\\'",
+        '\\"',
+        "\\ ",
+        '"\\""',
+        '"\\a"',
+    ),
+    *("'\\'", "~", "#", "=", "{a,b}", "!", "-", "$", '"$"', "*", "]", "%", "'*|$x'", '"*|;"'),
+]
+
+
 @pytest.mark.slow
-@given(st.text("ab \\'\"$*?[]|&;<>~#={}!-\t\n`(1", max_size=12))
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
 @example('a "\\a" \'\\\' "\\\\" "\\""')
 @example("a {a,b} !a =b")
 @settings(deadline=None)

@@ -143,6 +143,23 @@ def test_preset_never_asks_for_a_home_or_its_credentials(root: Path, home: Path)
         assert preset("pytest", root).readable == ()
 
 
+def test_folder_that_others_use_is_no_installation(root: Path, home: Path) -> None:
+    # The program lies beside data of others, as in ~/work/bin/go.
+    plant(home / "work/secret.txt", "")
+    (home / "tools/bin").mkdir(parents=True)
+    (home / "tools/bin/go").symlink_to(plant(home / "work/bin/go", ""))
+    assert preset("go", root).readable == (home / "tools/bin", home / "work/bin")
+
+
+def test_relative_entry_of_path_is_no_folder_to_read(
+    root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(home / "private/go", "")
+    monkeypatch.chdir(home / "private")
+    monkeypatch.setenv("PATH", ".")
+    assert preset("go", root).readable == ()
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("name", "args"), [("cargo", "test"), ("go", "test ./..."), ("npm", "run test")]

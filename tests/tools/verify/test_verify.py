@@ -433,10 +433,9 @@ async def test_interruption_kills_the_commands_and_reports_finished_checks(root:
         sh("second", "touch begun; sleep 60"),
         sh("third", "touch made"),
     ]
+    arguments = {"subject": "s", "checks": checks}
+    stopped = Verification(Session(root), standard_error(), arguments, quiet=True)
     async with anyio.create_task_group() as group:
-        stopped = Verification(
-            Session(root), standard_error(), {"subject": "s", "checks": checks}, quiet=True
-        )
         group.start_soon(stopped.execute)
         with anyio.fail_after(20):
             while not (root / "begun").exists():

@@ -1,7 +1,7 @@
 """Checks of well-known programs, with the folders outside the root that these need to read.
 
-Rule 1: a preset asks for toolchains and packages only: no home, and none of its folders with
-    credentials, whatever the files of a project say.
+Rule 1: a preset asks for toolchains and packages only, never for a home or a file of credentials,
+    whatever the files of a project say.
     tests/tools/verify/test_presets.py::test_preset_never_asks_for_a_home_or_its_credentials
 """
 

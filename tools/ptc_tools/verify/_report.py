@@ -35,7 +35,8 @@ def report_lines(report: VerificationReport) -> Iterator[tuple[str, Tone]]:
             continue
         if result.reason:
             yield f"  {result.reason}", "plain"
-        yield from ((line, "plain") for line in _evidence(result))
+        for line in _evidence(result):
+            yield line, "plain"
     passed = report.status == "passed"
     tone = "failed" if not passed else "warning" if report.failed_optional else "passed"
     yield _summary(report), tone

@@ -53,7 +53,8 @@ def cargo_toolchain() -> Toolchain:
     """Find cargo, its toolchains, and the packages that it has downloaded."""
     own = _folder_of("CARGO_HOME", "~/.cargo")
     rustup = _folder_of("RUSTUP_HOME", "~/.rustup")
-    # Not the whole folder: credentials.toml has the tokens of registries.
+    # Not the whole folder: credentials.toml has the tokens of registries. Without config.toml,
+    # cargo would fail.
     readable = [own / name for name in ("bin", "registry", "git", "config.toml")]
     readable += [rustup / name for name in ("toolchains", "settings.toml")]
     env = {"CARGO_NET_OFFLINE": "true"}
@@ -104,16 +105,23 @@ def _base_of(environment: Path) -> Path | None:
 def _program_folders(name: str) -> list[Path]:
     """Return the folder of PATH that has a program, and the folder of its installation."""
     found = shutil.which(name)
-    return [] if found is None else [Path(found).absolute().parent, _installation(Path(found))]
+    if found is None or not os.path.isabs(found):
+        # A relative entry of PATH depends on the folder that the user is in.
+        return []
+    return [Path(found).parent, _installation(Path(found))]
 
 
 def _installation(program: Path) -> Path:
-    """Return the folder of a program's installation, or of its file if that would be too wide."""
+    """Return the folder of a program's installation, or of its file if there is none."""
     real = program.resolve()
-    prefix = real.parent
-    while prefix.name in ("bin", "sbin", "npm", "node_modules", "lib"):
-        prefix = prefix.parent
-    return prefix if _is_narrow(prefix) else real.parent
+    prefix = real.parent.parent if real.parent.name in ("bin", "sbin") else real.parent
+    if prefix.parent.name == "node_modules":
+        # PREFIX/lib/node_modules/npm/bin/npm-cli.js
+        prefix = prefix.parent.parent.parent
+    has_own_files = any((prefix / name).exists() for name in ("lib", "pkg", "share"))
+    # Not a folder below /, such as /work: others than the program use it.
+    is_own = has_own_files and len(prefix.parts) > 2 and _is_narrow(prefix)
+    return prefix if is_own else real.parent
 
 
 def _is_narrow(folder: Path) -> bool:

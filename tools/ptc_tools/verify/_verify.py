@@ -80,7 +80,9 @@ async def verify_commands(
     Args:
         ctx: The call.
         subject: The claim or change to verify.
-        checks: [{"id": "unit", "kind": "test", "command": "pytest -q", "timeout_ms": 300000}].
+        checks: [{"id": "unit", "kind": "test", "command": "pytest -q", "timeout_ms": 300000}]. A
+            command is a list, or one line that no shell reads (for pipes, globs and && write
+            sh -c '...'). Time limit: 60000 ms. With "required": false, a failure is reported only.
         parallel: True: run checks concurrently. They share the workspace.
         max_concurrency: Maximum number of concurrent checks with `parallel`.
     """

@@ -43,12 +43,11 @@ class FinalAnswer:
         final = FinalAnswer(Report)
         while not final.done:
             turn = await ask(messages, tools=[*tools, final.tool])
-            for call in turn.calls:              # `response` among them
-                match final.take_call(call.arguments):
-                    case Accepted():
-                        break
-                    case Again(feedback):        # the result of the call
-                        messages.append(feedback)
+            for call in turn.calls:
+                if call.name == final.tool.name:
+                    match final.take_call(call.arguments):
+                        case Again(feedback):        # the result of the call
+                            messages.append(feedback)
         report = final.typed
 
     Each method is synchronous and depends on the earlier ones only, so that a conversation that is

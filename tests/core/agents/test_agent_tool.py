@@ -147,6 +147,7 @@ async def pay(cents: int) -> int:
     return cents
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("order", [("pay", "response"), ("response", "pay")])
 async def test_child_does_not_finish_while_a_call_of_the_same_turn_awaits_approval(
     kind: Path, order: tuple[str, str]

@@ -13,7 +13,7 @@ from ptc import Session, Tool, ToolError, UsageError, prompt_tool, tool
 from ptc.models import ModelReply
 from ptc.testing import ScriptedModel, cut, lost, tool_context
 
-pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
+pytestmark = pytest.mark.anyio
 
 
 class Message(BaseModel):

@@ -21,7 +21,7 @@ pytest.importorskip("pydantic_ai", reason="agents need ptc-host[models]")
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from ptc import Allow, Session, Tool, Toolset, agent_tool
+from ptc import Allow, RunEvent, Session, Tool, Toolset, agent_tool
 
 from .tool_callers import modules_with_powers, powers_of, reached_files
 
@@ -110,6 +110,10 @@ DOORS = {
 """Modules that call tools, or run scripts, but not for a tool of ptc -> their tests."""
 
 
+EVENTS: list[RunEvent] = []
+"""Events of the session."""
+
+
 def installed_tools(skills: Path) -> list[Tool]:
     """Create the tools of every toolset that the project installs, the optional ones, too."""
     found: dict[str, Tool] = {}
@@ -150,6 +154,7 @@ def create(folder: Path) -> Session:
         toolsets=(),
         tools=[*installed_tools(skill.parent), agent_tool("general", name="hand_over")],
         model=FunctionModel(answer),
+        on_event=EVENTS.append,
         journal=":memory:",
         workers=1,
     )
@@ -211,14 +216,18 @@ def test_every_tool_that_can_call_tools_has_a_driver(session: Session) -> None:
 async def test_allow_list_without_write_holds_for_every_tool_that_calls_tools(
     session: Session,
 ) -> None:
-    known = all_tools(session)
+    effects = {name for name, item in all_tools(session).items() if item.side_effect}
     for caller in callers(session):
         call = DRIVERS[caller].call
+        EVENTS.clear()
         await drive(session, [caller], call.tool, call.to("planted.txt"), ["read"])
-        for name, item in known.items():
-            if item.side_effect and name not in (caller, call.tool):
-                arguments = WRITE.to("planted.txt") if name == "writeFile" else {}
-                await drive(session, [caller], name, arguments, ["read"])
+        for name in effects - {caller, call.tool}:
+            arguments = WRITE.to("planted.txt") if name == "writeFile" else {}
+            await drive(session, [caller], name, arguments, ["read"])
+        finished = [e.call for e in EVENTS if e.kind == "tool_finished" and e.call is not None]
+        assert caller in {made.tool for made in finished}
+        executed = {made.tool for made in finished if made.status != "not_started"}
+        assert executed & effects <= {caller}
         assert planted(session) == [], caller
 
 

@@ -26,7 +26,9 @@ POWERS = frozenset({"call_tool", "program", "restricted", "step", "tools"})
 """Members of `ToolContext` that call tools, or return them."""
 NAMED = POWERS - {"tools"}
 """Those whose names have no other meaning in the project."""
-_MENTION = re.compile(rf"[.\"'](?:{'|'.join(sorted(NAMED))})\b")
+_MENTION = re.compile(
+    r"\.(?:call_tool|restricted|step)\b|\.program\(|getattr\([^)]*(?:" + "|".join(NAMED) + ")"
+)
 PACKAGES = ("ptc", "ptc_tools", "ptc_bindings")
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 

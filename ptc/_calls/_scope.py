@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from .._core._arguments import nearest, parts_of, path_of
+from .._journal._documents import Documents
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits
@@ -86,6 +87,8 @@ class Shared:
     """Deadlock detection among calls that wait for one another."""
     models: OpenModels = field(default_factory=OpenModels)
     """Language models for tools."""
+    documents: Callable[[], Documents] | None = None
+    """Opens the documents of the journal; None: there is no journal."""
     run_script: RunScript | None = None
     """Runs a script for a tool; None: the session runs no scripts."""
 

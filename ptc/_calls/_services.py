@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import anyio.from_thread
 import anyio.lowlevel
 
+from .._journal._documents import CallDocuments
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import EventKind, RunResult
 from .._tools._context import ToolContext
@@ -144,6 +145,14 @@ class Services:
     @property
     def reach(self) -> Reach:
         return self._call.reach or Reach(self._scope.tools)
+
+    @property
+    def documents(self) -> CallDocuments:
+        open_documents = self._scope.shared.documents
+        if open_documents is None:
+            msg = f"{self._tool.name}: this session has no journal"
+            raise UsageError(msg)
+        return CallDocuments(open_documents(), self._call.key() or "")
 
     @property
     def models(self) -> OpenModels:

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from .._records._result import CallStatus
 from ..errors import JournalError
+from ._documents import Documents
 
 __all__ = [
     "CallEnd",
@@ -213,6 +214,9 @@ class RunRecord:
 
 class Journal(Protocol):
     """Interface of a journal. Methods may block for a moment; none waits for a disk."""
+
+    @property
+    def documents(self) -> Documents: ...  # named data beside the runs
 
     def start_run(self, run: RunRow) -> Lease:
         """Create a run and acquire its lease. Raises `JournalError` if its id is in use."""

@@ -25,6 +25,7 @@ from typing import Any
 
 from ..errors import JournalError
 from ._database import Database
+from ._documents import Documents
 from ._journal import DecisionRow, Entry, Lease, PendingRow, RunRecord, RunRow
 from ._process_id import is_gone, this_process
 from ._reader import RunReader
@@ -61,6 +62,7 @@ class SqliteJournal:
         self._db = Database(path)
         self._reader = RunReader(self._db)
         self._writer = Writer(self._db)
+        self.documents = Documents(self._db)
 
     # --- leases -----------------------------------------------------------------------------
 

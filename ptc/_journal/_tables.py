@@ -13,7 +13,7 @@ from ..errors import JournalError
 
 __all__ = ["SCHEMA_VERSION", "open_file"]
 
-SCHEMA_VERSION: Final = 5
+SCHEMA_VERSION: Final = 6
 """Stored in ``PRAGMA user_version``. A newer file is rejected, an older one migrated."""
 _BUSY_SECONDS = 30.0
 """Time that a write waits for writes of other processes."""
@@ -50,7 +50,16 @@ CREATE TABLE reverts(
 _CACHED_RESULTS = "ALTER TABLE calls ADD COLUMN making TEXT NOT NULL DEFAULT ''"
 _PAUSED_RUNS = "CREATE INDEX paused_runs ON runs(status) WHERE status='paused'"
 _ENDED_RUNS = "CREATE INDEX ended_runs ON runs(ended_ms) WHERE ended_ms IS NOT NULL"
-_MIGRATIONS: Final = (_TABLES, _ROLLBACK, _CACHED_RESULTS, _PAUSED_RUNS, _ENDED_RUNS)
+_DOCUMENTS = """
+CREATE TABLE documents(
+  name TEXT NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL, changed_ms INTEGER NOT NULL,
+  key TEXT NOT NULL, PRIMARY KEY(name, version));
+CREATE UNIQUE INDEX document_keys ON documents(name, key) WHERE key<>''
+"""
+_MIGRATIONS: Final = (
+    *(_TABLES, _ROLLBACK, _CACHED_RESULTS, _PAUSED_RUNS, _ENDED_RUNS),
+    _DOCUMENTS,
+)
 """Indexed by the version they start from. Never edit an entry: existing files were made with it."""
 
 

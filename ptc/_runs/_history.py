@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -17,6 +18,7 @@ from .._calls._recorder import RunRecorder
 from .._calls._rows import pending_call
 from .._core import _json
 from .._core._arguments import path_of, require, require_range
+from .._journal._documents import Documents
 from .._journal._journal import DecisionRow, Journal, PendingKind, RunRecord, RunRow
 from .._journal._location import check_journal, default_journal
 from .._journal._sqlite import SqliteJournal
@@ -77,6 +79,7 @@ class History:
         self._path = path
         self._required = required
         self._journal: Journal | None = None
+        self._opening = threading.Lock()
         self.warning: str | None = None
         """Reason that runs are recorded in memory only; None if they are in the file."""
 
@@ -139,16 +142,26 @@ class History:
     def journal(self) -> Journal:
         """The journal. Raises `JournalError` if it cannot be opened."""
         if self._journal is None:
-            try:
-                path = self._path() if callable(self._path) else self._path
-                self._journal = SqliteJournal(path)
-            except JournalError as error:
-                if self._required:
-                    raise
-                self.warning = f"runs are recorded in memory and cannot be resumed later: {error}"
-                _log.warning("%s", self.warning)
-                self._journal = SqliteJournal(None)
+            # Tools in threads use its documents.
+            with self._opening:
+                self._journal = self._journal or self._create()
         return self._journal
+
+    def _create(self) -> Journal:
+        try:
+            path = self._path() if callable(self._path) else self._path
+            return SqliteJournal(path)
+        except JournalError as error:
+            if self._required:
+                raise
+            self.warning = f"runs are recorded in memory and cannot be resumed later: {error}"
+            _log.warning("%s", self.warning)
+            return SqliteJournal(None)
+
+    @property
+    def documents(self) -> Documents:
+        """Named JSON data of tools, such as todo lists. Raises as `journal`."""
+        return self.journal.documents
 
     def open(self) -> None:
         """Open the journal if it is not open. Raises `JournalError` on failure."""

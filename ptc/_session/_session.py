@@ -253,6 +253,7 @@ class Session(AgentSession, SavedSession):
             retention_days=retention_days,
             webhook=Webhook(webhook) if isinstance(webhook, str) else webhook,
         )
+        shared.documents = lambda: self.history.documents
         require("record_direct_calls", record_direct_calls, bool, "True or False")
         direct = DirectCalls(
             catalog,

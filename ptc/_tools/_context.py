@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ._approval import ApprovalNeededError
 
 if TYPE_CHECKING:
+    from .._journal._documents import CallDocuments
     from .._records._result import RunResult
     from ..models._open import OpenModels
     from ._allow import AllowList
@@ -51,6 +52,9 @@ class CallServices(Protocol):
 
     @property
     def reach(self) -> Reach: ...  # tools that the call may call
+
+    @property
+    def documents(self) -> CallDocuments: ...  # as ToolContext.documents
 
     @property
     def models(self) -> OpenModels: ...  # as ToolContext.models
@@ -162,6 +166,18 @@ class ToolContext:
             UsageError: If a session did not create this context.
         """
         return self._host("attach").attach(attachment)
+
+    @property
+    def documents(self) -> CallDocuments:
+        """Named JSON data in the session's journal, which outlive the process.
+
+        ``read`` and ``change`` wait for a disk: call them in a plain function, which runs in a
+        thread.
+
+        Raises:
+            UsageError: If a session with a journal did not create this context.
+        """
+        return self._host("documents").documents
 
     def require_approval(self) -> None:
         """Return if the call was approved; otherwise end it, and request its approval.

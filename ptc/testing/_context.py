@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._journal._database import Database
+from .._journal._documents import CallDocuments, Documents
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import RunResult
 from .._tools._context import ToolContext, ambient_call
@@ -78,6 +80,7 @@ def tool_context(
         yield context
     finally:
         ambient_call.reset(token)
+        services.close()
 
 
 class _Services:
@@ -96,6 +99,7 @@ class _Services:
         self._key = key
         self._tools = tools
         self.models = OpenModels(model)
+        self._database: Database | None = None
         self._call_tool = call_tool
         self.cancelled = cancelled
         self.calls_left: int | None = None
@@ -119,6 +123,16 @@ class _Services:
 
     def log(self, message: str, data: Mapping[str, Any]) -> None:
         """Do nothing: nobody subscribed."""
+
+    @property
+    def documents(self) -> CallDocuments:
+        if self._database is None:
+            self._database = Database(None)
+        return CallDocuments(Documents(self._database), self._key or "")
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
 
     @property
     def reach(self) -> Reach:

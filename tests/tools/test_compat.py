@@ -95,7 +95,7 @@ async def test_content_is_not_recorded_under_any_name(session: Session) -> None:
 
 def test_other_names_have_the_properties_of_the_built_in_tool() -> None:
     known = {tool.name: tool for tool in ptc_tools.compat()}
-    own = {tool.name: tool for tool in ptc_tools.builtin()}
+    own = {tool.name: tool for tool in (*ptc_tools.builtin(), ptc_tools.manage_todo_list)}
     assert known.keys() - own.keys() == {"readFile", "writeFile", "tool"}
     for name, other in (("read", "readFile"), ("write", "writeFile"), ("bash", "bash")):
         assert known[other].side_effect == own[name].side_effect

@@ -42,6 +42,7 @@ def rows() -> dict[str, dict[str, str]]:
 
 def tools() -> dict[str, Tool]:
     made = {tool.name: tool for tool in ptc_tools.builtin(network=True)}
+    made["manage_todo_list"] = ptc_tools.manage_todo_list
     made["web_search"] = ptc_tools.web_search_tool(NoSearch())
     made |= {tool.name: tool for tool in ptc_tools.skills_toolset()}
     return made
@@ -113,6 +114,7 @@ MODULES = {
     "patch": ("_patch", "_change", "_diff", "_hunks", "_atomic", "_read"),
     "batch": ("_batch",),
     "verify_commands": ("_verify",),
+    "manage_todo_list": ("_todo",),
 }
 
 

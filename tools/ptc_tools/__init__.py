@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from ._batch import BatchResult as BatchResult
     from ._batch import batch as batch
     from ._compat import compat as compat
+    from ._todo import TodoItem as TodoItem
+    from ._todo import TodoList as TodoList
+    from ._todo import TodoPatch as TodoPatch
+    from ._todo import manage_todo_list as manage_todo_list
+    from ._todo import todo as todo
     from .files._change import Change as Change
     from .files._edit import edit as edit
     from .files._ls import Entry, ls
@@ -114,6 +119,9 @@ __all__ = [
     "SkillRun",
     "SkillText",
     "Tavily",
+    "TodoItem",
+    "TodoList",
+    "TodoPatch",
     "VerificationReport",
     "bash",
     "bash_tool",
@@ -127,12 +135,14 @@ __all__ = [
     "glob",
     "grep",
     "ls",
+    "manage_todo_list",
     "patch",
     "preset",
     "read",
     "read_files",
     "search_provider_from_environment",
     "skills_toolset",
+    "todo",
     "verify_commands",
     "web_fetch_tool",
     "web_search_tool",
@@ -159,6 +169,7 @@ __getattr__, __dir__ = lazy_exports(
         ],
         "_batch": ["BatchCall", "BatchProblem", "BatchResult", "batch"],
         "_compat": ["compat"],
+        "_todo": ["TodoItem", "TodoList", "TodoPatch", "manage_todo_list", "todo"],
         "files._change": ["Change"],
         "files._edit": ["edit"],
         "files._ls": ["Entry", "ls"],

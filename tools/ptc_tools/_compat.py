@@ -12,6 +12,7 @@ Rule 1: a tool by another name has all properties of the built-in one, and its c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -34,10 +35,13 @@ _ALIASES: dict[str, dict[str, str]] = {
     "patch": {"patch": "diff"},
     "grep": {"ignoreCase": "ignore_case"},
     "bash": {"command": "cmd", "timeoutMs": "timeout_ms"},
+    "manage_todo_list": {"todoList": "todo_list", "expectedVersion": "expected_version"},
 }
 """Other names of parameters, by built-in tool."""
 _NAMES = {"read": "readFile", "write": "writeFile"}
 """Other names of tools."""
+_ITEMS = {"manage_todo_list": ("todo_list", {"exitCriteria": "exit_criteria"})}
+"""A parameter that is a list of objects, and other names of their fields."""
 _OPTIONS = {"bash": "opts", "grep": "opts"}
 """A parameter with further arguments in it, as ``bash(cmd, args, {cwd})``."""
 
@@ -69,16 +73,17 @@ def compat(
     Raises:
         SetupError: If ``network=True`` and httpx is not installed.
     """
-    from . import builtin
+    from . import builtin, manage_todo_list
 
-    found: list[Tool] = []
-    for item in builtin(
+    own = builtin(
         network=network,
         git_writes=git_writes,
         readable=readable,
         confinement=confinement,
         max_output_bytes=max_output_bytes,
-    ):
+    )
+    found: list[Tool] = []
+    for item in (*own, manage_todo_list):
         known = _with_aliases(item)
         found.append(known)
         if item.name in _NAMES:
@@ -108,6 +113,11 @@ def _with_aliases(item: Tool) -> Tool:
     if not aliases and options is None:
         return item
     properties = dict(item.parameters["properties"])
+    fields, names = _ITEMS.get(item.name, ("", {}))
+    if fields:
+        properties[fields] = deepcopy(properties[fields])
+        row = properties[fields]["anyOf"][0]["items"]["properties"]
+        row |= {alias: row[name] for alias, name in names.items()}
     # At the end: arguments by position keep their meaning.
     for alias, name in aliases.items():
         properties[alias] = {**properties[name], "description": f"The same as `{name}`."}
@@ -149,4 +159,12 @@ def _rename(
             msg = f"{tool_name}: `{key}` and `{name}` are the same argument; pass one"
             raise ToolError(msg, code="invalid_arguments", tool=tool_name)
         plain[name] = value
+    fields, names = _ITEMS.get(tool_name, ("", {}))
+    if isinstance(plain.get(fields), list):
+        plain[fields] = [
+            {names.get(key, key): value for key, value in row.items()}
+            if isinstance(row, Mapping)
+            else row
+            for row in plain[fields]
+        ]
     return plain

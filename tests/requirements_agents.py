@@ -53,6 +53,25 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "cli/test_verify.py::test_report_has_evidence_and_the_exit_status_tells_if_it_passed",
         ),
     ),
+    "R3-24": (
+        "a todo list is written, and outlives the process",
+        (
+            "tools/test_todo.py::test_write_fills_in_the_fields_and_counts_versions",
+            "core/journal/test_documents.py::test_change_counts_versions_and_outlives_the_process",
+        ),
+    ),
+    "R3-25": (
+        "items of a todo list are updated by id",
+        ("tools/test_todo.py::test_update_changes_the_given_fields_by_id_in_any_order",),
+    ),
+    "R3-26": (
+        "a todo list is read",
+        ("tools/test_todo.py::test_read_returns_version_and_list_and_changes_nothing",),
+    ),
+    "R3-27": (
+        "a stale version is refused",
+        ("tools/test_todo.py::test_stale_version_changes_nothing",),
+    ),
     "R3-29": (
         "`response` finishes an agent whose answer has a schema",
         (
@@ -81,6 +100,58 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "core/tools/test_untrusted.py::test_hidden_text_does_not_reach_a_model",
             "bindings/test_untrusted_replies.py::test_text_of_a_direct_call_is_marked_and_its_data_cleaned",
         ),
+    ),
+    "CG-80": (
+        "an application adds the tool, and a script has it only if it is allowed",
+        (
+            "tools/test_todo.py::test_builtin_has_no_todo_list",
+            "tools/test_todo.py::test_script_plans_only_if_it_is_allowed_to",
+        ),
+    ),
+    "CG-81": (
+        "the arguments are those of the tool, also in camelCase",
+        (
+            "tools/test_todo.py::test_write_fills_in_the_fields_and_counts_versions",
+            "tools/test_todo.py::test_compat_takes_camel_case",
+        ),
+    ),
+    "CG-82": (
+        "write replaces the list, fills in fields and counts versions",
+        (
+            "tools/test_todo.py::test_write_fills_in_the_fields_and_counts_versions",
+            "tools/test_todo.py::test_refused_operation_says_why_and_changes_nothing",
+        ),
+    ),
+    "CG-83": (
+        "update changes items by id, or nothing",
+        (
+            "tools/test_todo.py::test_update_changes_the_given_fields_by_id_in_any_order",
+            "tools/test_todo.py::test_refused_operation_says_why_and_changes_nothing",
+            "tools/test_todo.py::test_update_before_the_first_write_is_refused",
+        ),
+    ),
+    "CG-84": (
+        "read returns the version with the list and changes nothing",
+        ("tools/test_todo.py::test_read_returns_version_and_list_and_changes_nothing",),
+    ),
+    "CG-85": (
+        "a stale version is refused on write and update",
+        ("tools/test_todo.py::test_stale_version_changes_nothing",),
+    ),
+    "CG-86": (
+        "each refused operation has an error of its own",
+        (
+            "tools/test_todo.py::test_refused_operation_says_why_and_changes_nothing",
+            "tools/test_todo.py::test_update_before_the_first_write_is_refused",
+        ),
+    ),
+    "CG-87": (
+        "the share of completed items is returned",
+        ("tools/test_todo.py::test_write_fills_in_the_fields_and_counts_versions",),
+    ),
+    "CG-88": (
+        "each operation is an event with the list",
+        ("tools/test_todo.py::test_each_operation_is_an_event_with_the_list",),
     ),
     "CG-100": (
         "a call that conforms to the schema ends the agent; an invalid one can be corrected",

@@ -30,6 +30,8 @@ _MENTION = re.compile(
     r"\.(?:call_tool|restricted|step)\b|\.program\(|getattr\([^)]*(?:" + "|".join(NAMED) + ")"
 )
 PACKAGES = ("ptc", "ptc_tools", "ptc_bindings")
+FIELDS = {("ptc_tools/_todo.py", "step")}
+"""Files and fields of their data that have the name of a power. None may say ``ctx.NAME``."""
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
@@ -40,8 +42,14 @@ def powers_of(tool: Tool) -> set[str]:
         for code in _reached(tool)
         if not POWERS.isdisjoint(code.co_names)
         for step in dis.get_instructions(code)
-        if step.opname in _ATTRIBUTES and step.argval in POWERS
+        if step.opname in _ATTRIBUTES and step.argval in POWERS - _fields_of(Path(code.co_filename))
     }
+
+
+def _fields_of(file: Path) -> set[str]:
+    found = {name for path, name in FIELDS if file.as_posix().endswith(path)}
+    text = file.read_text(encoding="utf-8") if found else ""
+    return {name for name in found if not re.search(rf"(?:ctx|context)\.{name}\b", text)}
 
 
 def reached_files(tool: Tool) -> set[str]:
@@ -59,7 +67,7 @@ def modules_with_powers() -> dict[str, set[str]]:
                 continue
             text = file.read_text(encoding="utf-8")
             if _MENTION.search(text):
-                names = _named(ast.parse(text)) & NAMED
+                names = (_named(ast.parse(text)) & NAMED) - _fields_of(file)
                 found |= {str(file): names} if names else {}
     return found
 

@@ -98,7 +98,9 @@ def _reached(tool: Tool) -> frozenset[CodeType]:
         seen.add(id(item))
         for reached in _parts_of(item):
             if isinstance(reached, CodeType):
-                found.add(reached)
+                # Methods that `dataclass` has generated read fields and call nothing.
+                if (reached.co_filename, reached.co_name[:2]) != ("<string>", "__"):
+                    found.add(reached)
             else:
                 queue.append(reached)
     return frozenset(found)

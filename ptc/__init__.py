@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._agents._agent_tool import agent_tool as agent_tool
+    from ._agents._handles import TaskHandle as TaskHandle
+    from ._agents._kinds import AgentKind as AgentKind
+    from ._agents._outcome import TaskResult as TaskResult
     from ._agents._response import FinalAnswer as FinalAnswer
+    from ._agents._task_tools import TaskRequest as TaskRequest
     from ._agents._tool_file import tool_from_file as tool_from_file
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AgentKind",
     "Allow",
     "ApprovalRequest",
     "Attachment",
@@ -97,6 +102,9 @@ __all__ = [
     "Session",
     "SessionClosedError",
     "SetupError",
+    "TaskHandle",
+    "TaskRequest",
+    "TaskResult",
     "TextContent",
     "Tool",
     "ToolCall",
@@ -127,7 +135,11 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "_agents._agent_tool": ["agent_tool"],
+        "_agents._handles": ["TaskHandle"],
+        "_agents._kinds": ["AgentKind"],
+        "_agents._outcome": ["TaskResult"],
         "_agents._response": ["FinalAnswer"],
+        "_agents._task_tools": ["TaskRequest"],
         "_agents._tool_file": ["tool_from_file"],
         "_session._blocking": ["BlockingSession"],
         "_generation._generate": ["Fallback", "Generated"],

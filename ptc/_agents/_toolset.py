@@ -3,7 +3,7 @@
 Imports pydantic-ai: import it in functions only.
 
 Rule 1: a child calls tools through the context of its call only, and so within the allow-list, the
-    rules, the budget and the approvals of whoever started it.
+    rules, the budget and the approvals of its caller.
     tests/core/agents/test_delegate.py::test_child_has_no_tool_that_its_caller_lacks
 Rule 2: an effect runs alone: no other call of the same turn overlaps it.
     tests/core/agents/test_delegate.py::test_calls_with_an_effect_run_in_order_and_alone

@@ -15,7 +15,11 @@ from ptc.models._usage import measure_usage
 
 from .scripted import Script, returns_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.shared_zygote,
+    pytest.mark.usefixtures("nothing_left"),
+]
 
 TOTAL = {
     "type": "object",
@@ -25,10 +29,10 @@ TOTAL = {
 }
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
+@pytest.fixture(params=["asyncio"], scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> str:
     """pydantic-ai's agent needs asyncio."""
-    return "asyncio"
+    return str(request.param)
 
 
 class Shop:

@@ -20,10 +20,10 @@ from .scripted import Script, Turn, returns_in
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
+@pytest.fixture(params=["asyncio"], scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> str:
     """pydantic-ai's agent needs asyncio."""
-    return "asyncio"
+    return str(request.param)
 
 
 @tool

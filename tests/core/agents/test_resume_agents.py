@@ -12,16 +12,20 @@ from ptc import Session, ToolContext, tool
 
 from .scripted import Script, returns_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.shared_zygote,
+    pytest.mark.usefixtures("nothing_left"),
+]
 
 SOURCE = "(await ctx.task(agent='general', prompt='go')).answer"
 ALLOWED = ["task", "tasks", "look", "pay"]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
+@pytest.fixture(params=["asyncio"], scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> str:
     """pydantic-ai's agent needs asyncio."""
-    return "asyncio"
+    return str(request.param)
 
 
 class Till:
@@ -65,7 +69,7 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-PAY = [
+PAY: Any = [
     [("look", {})],
     [("pay", {"amount": 3})],
     lambda messages: ", ".join(returns_in(messages)),
@@ -87,6 +91,7 @@ async def test_approval_inside_a_child_pauses_the_run_which_then_continues(tmp_p
     assert tools == ["task", "model", "look", "model", "pay", "model"]
 
 
+@pytest.mark.slow
 async def test_rejected_call_is_an_error_that_the_child_reads(tmp_path: Path) -> None:
     script, till = Script(go=PAY), Till()
     async with session_of(script, folder(tmp_path), till) as session:
@@ -131,6 +136,7 @@ async def test_paused_task_suspends_tasks_and_the_finished_ones_are_not_repeated
     assert script.repeated == []
 
 
+@pytest.mark.slow
 async def test_recorded_direct_task_is_paused_and_resumed(tmp_path: Path) -> None:
     script, till = Script(go=PAY), Till()
     root = folder(tmp_path)
@@ -147,6 +153,7 @@ async def test_recorded_direct_task_is_paused_and_resumed(tmp_path: Path) -> Non
     assert script.repeated == []
 
 
+@pytest.mark.slow
 async def test_steps_of_a_finished_child_count_after_a_resume(tmp_path: Path) -> None:
     agents = tmp_path / "agents"
     agents.mkdir()
@@ -174,6 +181,7 @@ async def test_steps_of_a_finished_child_count_after_a_resume(tmp_path: Path) ->
     assert script.repeated == []
 
 
+@pytest.mark.slow
 async def test_nested_programs_and_children_do_not_deadlock_with_one_slot(tmp_path: Path) -> None:
     """A script, a child, a script of a tool of the child, and its child: one slot for all."""
 

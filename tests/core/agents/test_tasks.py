@@ -13,13 +13,17 @@ from ptc._agents._task_tools import TaskRequest
 
 from .scripted import Script, returns_in
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.shared_zygote,
+    pytest.mark.usefixtures("nothing_left"),
+]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
+@pytest.fixture(params=["asyncio"], scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> str:
     """pydantic-ai's agent needs asyncio."""
-    return "asyncio"
+    return str(request.param)
 
 
 @tool
@@ -94,6 +98,7 @@ async def test_rules_on_task_apply_to_tasks(tmp_path: Path) -> None:
         assert "allow task, too" in alone.error.message
 
 
+@pytest.mark.slow
 async def test_tasks_run_at_once_up_to_the_limit(tmp_path: Path) -> None:
     running, most = 0, 0
 
@@ -162,6 +167,7 @@ async def test_closing_the_session_cancels_its_tasks(tmp_path: Path) -> None:
             await session.task("explore", "a", background=True)
 
 
+@pytest.mark.slow
 async def test_call_that_a_script_does_not_await_is_a_task_in_the_background(
     tmp_path: Path,
 ) -> None:
@@ -191,6 +197,7 @@ def test_blocking_session_delegates_tasks(tmp_path: Path) -> None:
             slow.result()
 
 
+@pytest.mark.slow
 async def test_parent_reads_the_failure_of_a_child(tmp_path: Path) -> None:
     agents = tmp_path / "agents"
     agents.mkdir()

@@ -154,6 +154,11 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s._direct._shared.protected,
         {"sub/infra", "ptc.toml"},
     ),
+    "agents": (
+        'agents = ["sub"]',
+        lambda s: [folder.name for folder in s._kinds.folders],
+        ["sub"],
+    ),
     "journal": (
         'root = "sub"\njournal = "runs.sqlite3"',
         lambda s: s.history._path == Path.cwd() / "runs.sqlite3",

@@ -71,7 +71,7 @@ def run_to_end(
     import anyio
 
     from ._ask import ApprovalDialog, can_ask
-    from ._next_step import report_next_step
+    from ._next_step import report_next_step, report_save
     from ._report import format_call_count
     from ._run import print_result
     from ._terminal import standard_error
@@ -84,6 +84,9 @@ def run_to_end(
     def write(result: RunResult | None, number: signal.Signals | None) -> None:
         if result is not None:
             print_result(result, report.filename, as_json=report.as_json, verbose=report.verbose)
+            shows_calls = not report.as_json and (errors.is_terminal or report.verbose)
+            if shows_calls and session.history.is_durable:
+                report_save(errors, result)
         if number is not None and (result is None or not report.as_json):
             after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
             errors.line(f"interrupted{after}")

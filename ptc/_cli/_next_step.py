@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .._records._result import PendingCall
+    from .._records._result import PendingCall, RunResult
     from ._terminal import Stream
 
 __all__ = ["report_next_step", "report_save"]
@@ -41,9 +41,10 @@ def report_next_step(
         stream.line(margin + line)
 
 
-def report_save(stream: Stream, run_id: str) -> None:
-    """Write the command that saves a run that completed as a tool."""
-    stream.line(f"to make it a tool: ptc save {run_id} NAME{_repeated('save')}", "dim")
+def report_save(stream: Stream, result: RunResult) -> None:
+    """Write the command that makes a tool of a run, if it completed and called tools."""
+    if result.ok and result.calls:
+        stream.line(f"to make it a tool: ptc save {result.run_id} NAME{_repeated('save')}", "dim")
 
 
 def _commands(run_id: str, pending: Sequence[PendingCall], *, name_calls: bool) -> list[str]:

@@ -123,7 +123,6 @@ def _execute(
 def print_result(result: RunResult, filename: str, *, as_json: bool, verbose: bool = False) -> None:
     """Print the value of a run, then its report; off a terminal the calls only if `verbose`."""
     from .._core import _json
-    from ._next_step import report_save
     from ._report import report_calls, report_outcome
     from ._terminal import standard_error, standard_output
 
@@ -140,5 +139,3 @@ def print_result(result: RunResult, filename: str, *, as_json: bool, verbose: bo
         report_outcome(errors, result, filename)
     if errors.is_terminal or verbose:
         report_calls(errors, result)
-        if result.ok and result.calls:
-            report_save(errors, result.run_id)

@@ -11,7 +11,7 @@ from .._journal._journal import RunRecord
 from .._tools._catalog import Catalog
 from ..errors import UsageError
 from ._save import SaveRequest, draft_program
-from ._saved import SavedProgram, validate_program_name
+from ._saved import RECORD, SavedProgram, refused, validate_program_name
 from ._store import ProgramStore
 from ._tool import create_tool
 
@@ -47,6 +47,7 @@ class SavedPrograms:
         self.protected: tuple[Path, ...] = () if is_covered else (store.folder,)
         """Folders to protect from tools."""
         self._catalog = catalog
+        catalog.declare_toolset(_TOOLSET)
         self.by_name: dict[str, SavedProgram] = {}
         """The newest versions."""
 
@@ -92,7 +93,10 @@ class SavedPrograms:
         return deleted
 
     def _add(self, program: SavedProgram) -> None:
-        tool = create_tool(program, self.store, self._catalog.tools)
+        try:
+            tool = create_tool(program, self.store, self._catalog.tools)
+        except UsageError as error:
+            raise refused(program.folder / RECORD, str(error)) from None
         self._catalog.put(tool, _TOOLSET)
         self.by_name[program.name] = program
 

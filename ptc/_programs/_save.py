@@ -118,6 +118,7 @@ def _entries(
         UsageError: If it has a tool that the run could not call, or that the session lacks.
     """
     run_id, parameters = recorded.run.run_id, recorded_tools(recorded.run)
+    entries: list[str | Allow]
     if requested is not None:
         given = parts_of("allowed_tools", requested, "a list of names of tools")
         entries = _expand(given, catalog)

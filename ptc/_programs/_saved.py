@@ -30,7 +30,15 @@ from .._tools._names import RESERVED
 from ..errors import UsageError
 from ._pins import PinnedTool
 
-__all__ = ["RECORD", "SOURCE", "SavedProgram", "decode", "encode", "validate_program_name"]
+__all__ = [
+    "RECORD",
+    "SOURCE",
+    "SavedProgram",
+    "decode",
+    "encode",
+    "refused",
+    "validate_program_name",
+]
 
 RECORD: Final = "program.json"
 """File of the record."""
@@ -169,30 +177,30 @@ def decode(data: bytes, source: bytes, folder: Path) -> SavedProgram:
         digest = whole.pop("sha256", None) if isinstance(whole, dict) else None
         if isinstance(whole, dict) and whole.get("format") not in (None, _FORMAT):
             msg = f"its format is {whole['format']!r:.20}; this version of ptc reads {_FORMAT}"
-            raise _refused(file, msg)
+            raise refused(file, msg)
         record = _records().validate_json(_json.dumps(whole))
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"`{'.'.join(map(str, first['loc']))}`: " for _ in first["loc"][:1])
-        raise _refused(file, f"{where}{first['msg']}") from None
+        raise refused(file, f"{where}{first['msg']}") from None
     except ValueError:
-        raise _refused(file, "it is not JSON") from None
+        raise refused(file, "it is not JSON") from None
     if digest != _json.sha256_of(whole):
-        raise _refused(file, "it was changed after it was saved (its sha256 differs)")
+        raise refused(file, "it was changed after it was saved (its sha256 differs)")
     try:
         text = source.decode()
     except UnicodeDecodeError:
-        raise _refused(folder / SOURCE, "it is not UTF-8 text") from None
+        raise refused(folder / SOURCE, "it is not UTF-8 text") from None
     if record["source_sha256"] != _digest(text):
         msg = "it was changed after it was saved (its SHA-256 is not that in program.json)"
-        raise _refused(folder / SOURCE, msg)
+        raise refused(folder / SOURCE, msg)
     if (folder.parent.name, folder.name) != (record["name"], str(record["version"])):
         msg = f"it is version {record['version']} of {record['name']!r}, in the folder of another"
-        raise _refused(file, msg)
+        raise refused(file, msg)
     try:
         return _program_of(record, text, folder)
     except UsageError as error:
-        raise _refused(file, str(error)) from None
+        raise refused(file, str(error)) from None
 
 
 def _program_of(record: _Record, source: str, folder: Path) -> SavedProgram:
@@ -219,7 +227,8 @@ def _program_of(record: _Record, source: str, folder: Path) -> SavedProgram:
     )
 
 
-def _refused(file: Path, problem: str) -> UsageError:
+def refused(file: Path, problem: str) -> UsageError:
+    """Return the error of a file that is not as it should be, with the remedies."""
     name = file.parent.parent.name
     return UsageError(
         f"saved program {name!r}: {file}: {problem}. Restore the file, save the program again from "

@@ -21,6 +21,7 @@ from .._records._result import RunResult
 from .._tools._context import ToolContext
 from .._tools._revert import Effect
 from .._tools._tool import Tool, ToolFunction, ToolOptions, tool_from_schema
+from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
 from ._pins import describe_changes, pin
 from ._saved import SavedProgram
@@ -41,7 +42,7 @@ def create_tool(program: SavedProgram, store: ProgramStore, known: Mapping[str, 
         UsageError: If the name is taken, or the input schema is not one of an object.
     """
 
-    async def call(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+    async def call(arguments: dict[str, Any], ctx: ToolContext) -> ToolResult:
         return await _Call(program, store, known).run(arguments, ctx)
 
     return define_program_tool(program, call)
@@ -81,7 +82,7 @@ class _Call:
         self._store = store
         self._known = known
 
-    async def run(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
+    async def run(self, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolResult:
         """Check the pinned tools, and run the script with them."""
         started = await ctx.step("version", self._describe_version)
         program = self._find_version(started)
@@ -96,7 +97,7 @@ class _Call:
             output_schema=program.output_schema,
             filename=f"{program.name}.py",
         )
-        return self._value_of(program, result)
+        return _result_of(program, result)
 
     async def _describe_version(self) -> dict[str, Any]:
         return {"version": self._program.version, "sha256": _digest(self._program)}
@@ -149,24 +150,24 @@ class _Call:
             details: dict[str, object] = {"missing": missing}
             raise ToolError(msg, code="not_allowed", tool=program.name, details=details)
 
-    @staticmethod
-    def _value_of(program: SavedProgram, result: RunResult) -> Any:
-        """Return the value of the script. Raises `ToolError` if it has none."""
-        name, error = program.name, result.error
-        if result.ok and result.cut is None:
-            return result.value
-        details: dict[str, object] = {"status": result.status, "version": program.version}
-        if result.cut is not None and result.ok:
-            msg = f"{name}: its value has {result.cut.bytes:,} bytes, more than a tool may return"
-            details["artifact"] = result.cut.artifact
-            raise ToolError(msg, code="result_too_large", tool=name, details=details)
-        where, reason = "", ""
-        if error is not None:
-            where = f" in line {error.line}" if error.line else ""
-            reason = f": {error.message}{f' ({error.hint})' if error.hint else ''}"
-            details |= {"code": error.code, "line": error.line, "tool": error.tool}
-        msg = f"{name}: the program ended as {result.status}{where}{reason}"
-        raise ToolError(msg, code="program_failed", tool=name, details=details)
+
+def _result_of(program: SavedProgram, result: RunResult) -> ToolResult:
+    """Return the value and the files of a script. Raises `ToolError` if it has no whole value."""
+    name, error = program.name, result.error
+    details: dict[str, object] = {"status": result.status, "version": program.version}
+    if result.ok and result.cut is None:
+        return ToolResult.success(result.value, attachments=result.attached)
+    if result.ok and result.cut is not None:
+        msg = f"{name}: its value has {result.cut.bytes:,} bytes, more than a tool may return"
+        details["artifact"] = result.cut.artifact
+        raise ToolError(msg, code="result_too_large", tool=name, details=details)
+    msg = f"{name}: the program ended as {result.status}"
+    if error is not None:
+        where = f" in line {error.line}" if error.line else ""
+        hint = f" ({error.hint})" if error.hint else ""
+        msg = f"{msg}{where}: {error.message}{hint}"
+        details |= {"code": error.code, "line": error.line, "tool": error.tool}
+    raise ToolError(msg, code="program_failed", tool=name, details=details)
 
 
 def _digest(program: SavedProgram) -> str:

@@ -108,6 +108,10 @@ class Catalog:
         self.is_complete = True
         self.check_default()
 
+    def declare_toolset(self, name: str) -> None:
+        """Let allow-lists name a toolset whose tools are added later."""
+        self._toolsets.setdefault(name, ())
+
     def put(self, item: Tool, toolset: str) -> None:
         """Add a tool to a toolset, or replace the one of its name. Runs under way keep theirs.
 

@@ -18,6 +18,7 @@ async def run(ctx, inputs):
         await ctx.shout(text=str(total))
     return {"total": total}
 '''
+ADD = "async def run(ctx, inputs): return await ctx.add(a=1)"
 SHELF = ("--toolset", "shelf")
 
 
@@ -122,8 +123,10 @@ def test_wrong_save_says_what_to_do(command: Any, run_id: str, script: Any) -> N
 
 @pytest.mark.slow
 def test_report_of_a_run_names_the_command_that_saves_it(command: Any, script: Any) -> None:
-    done = command("run", script("async def run(ctx, i): return await ctx.add(a=1)"), *SHELF, "-v")
+    done = command("run", script(ADD), *SHELF, "-v")
     assert "to make it a tool: ptc save " in done.err
     assert " NAME --toolset shelf" in done.err
-    quiet = command("run", script("def run(ctx, inputs): return 1"), "-v")
-    assert "ptc save" not in quiet.err
+    for name, words in (("def run(ctx, inputs): return 1", ()), (ADD, ("--journal", ":memory:"))):
+        quiet = command("run", script(name), *SHELF, "-v", *words)
+        assert quiet.status == 0
+        assert "ptc save" not in quiet.err

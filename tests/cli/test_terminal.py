@@ -120,8 +120,9 @@ def test_long_table_ends_with_the_number_of_omitted_rows(terminal: Any, tmp_path
     shown = terminal("run", "script.py", "--toolset", "shelf")
     assert shown.end() == 0
     screen = [line for line in shown.screen() if line]
-    assert screen[-1] == "and 12 more (--json shows all)"
-    assert screen[-2].split()[:3] == ["30", "add", "succeeded"]
+    assert screen[-2] == "and 12 more (--json shows all)"
+    assert screen[-1].startswith("to make it a tool: ptc save ")
+    assert screen[-3].split()[:3] == ["30", "add", "succeeded"]
 
 
 def test_output_of_a_direct_call_cannot_control_the_terminal(terminal: Any) -> None:

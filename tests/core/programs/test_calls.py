@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ptc import Limits, Session, Tool, ToolContext, ToolError, define_tool, tool
+from ptc import AttachmentRef, Limits, Session, Tool, ToolContext, ToolError, define_tool, tool
 
 from .shop import QUOTE, Shop, run, save_order
 
@@ -18,7 +18,8 @@ def pay_tool(schema: dict[str, Any], **options: Any) -> Tool:
     async def pay(arguments: dict[str, Any], ctx: ToolContext) -> int:
         raise AssertionError
 
-    return define_tool("pay", "Pay.", schema, pay, **{"result_schema": RESULT, **options})
+    options.setdefault("result_schema", RESULT)
+    return define_tool("pay", "Pay.", schema, pay, **options)
 
 
 AMOUNT = {"type": "integer"}
@@ -197,3 +198,36 @@ async def test_error_of_a_pinned_tool_reaches_the_caller(tmp_path: Path) -> None
     assert failed.error is not None
     assert "there is none" in failed.error.message
     assert failed.error.details["tool"] == "stock"
+
+
+async def test_file_that_the_script_attaches_is_a_file_of_the_call(tmp_path: Path) -> None:
+    source = """
+async def run(ctx, inputs):
+    ctx.attach("note.txt", inputs["text"])
+    return 1
+"""
+    async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
+        done = await run(session, source, {"text": "a"}, [])
+        session.save_program(done.run_id, name="note", description="Note.")
+        noted = await session.tool("note", {"text": "hello"})
+        outer = "async def run(ctx, inputs):\n    return await ctx.note(text='bye')"
+        used = await run(session, outer, {}, ["note"])
+    assert noted.unwrap() == 1
+    (stored,) = noted.attachments
+    assert isinstance(stored, AttachmentRef)
+    assert Path(stored.path).read_text() == "hello"
+    assert [(ref.name, ref.size_bytes) for ref in used.attachments] == [("note.txt", 3)]
+
+
+async def test_value_over_its_limit_without_a_schema_is_an_error_with_its_file(
+    tmp_path: Path,
+) -> None:
+    source = "async def run(ctx, inputs):\n    return 'x' * inputs['n'] if inputs['n'] else None"
+    async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
+        done = await run(session, source, {"n": 0}, [], limits=Limits(max_tool_result_bytes=500))
+        saved = session.save_program(done.run_id, name="text", description="Text.")
+        assert saved.output_schema is None
+        large = await session.tool("text", {"n": 1_000})
+    assert large.error is not None
+    assert large.error.code == "result_too_large"
+    assert Path(str(large.error.details["artifact"])).stat().st_size == 1_002

@@ -10,7 +10,7 @@ import pytest
 
 from ptc import tool
 
-from .shop import BUY, Shop, buying_session, run, save_buy, start_buying
+from .shop import BUY, Shop, buying_session, run, save_buy, sign, start_buying
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote, pytest.mark.slow]
 
@@ -74,6 +74,21 @@ async def test_tool_that_changes_during_a_pause_stops_the_program(tmp_path: Path
     assert done.value[0] == "program_outdated"
     assert "parameter `by` is new" in done.value[1]
     assert shop.paid == paid
+
+
+async def test_recorded_direct_call_of_a_saved_program_pauses_and_resumes(tmp_path: Path) -> None:
+    shop = Shop()
+    async with shop.session(tmp_path, sign, record_direct_calls=True) as session:
+        await save_buy(session)
+        shop.paid.clear()
+        paused = await session.tool("buy", {"amount": 3})
+        assert paused.error is not None
+        assert paused.error.code == "paused"
+        run_id = str(paused.error.details["run_id"])
+        done = await session.approve(run_id, by="ann", resume=True)
+    drawn, signed = done.unwrap()
+    assert signed == "signed v1"
+    assert shop.paid == [3, drawn]
 
 
 async def test_effects_of_a_saved_program_are_rolled_back(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from ptc import Allow, JournalError, Limits, Session, Toolset, UsageError, tool
+from ptc._core import _json
 
 from .shop import ORDER, QUOTE, Shop, run, save_order
 
@@ -42,6 +44,15 @@ async def run(ctx, inputs):
         narrow = await run(session, QUOTE, {"items": []}, ["price"])
         with pytest.raises(UsageError, match="was not allowed to call 'pay'"):
             session.save_program(narrow.run_id, name="x", allowed_tools=["price", "pay"])
+
+
+async def test_toolset_of_programs_may_be_allowed_before_there_is_one(tmp_path: Path) -> None:
+    async with Shop().session(tmp_path, allowed_tools=["programs", "price"]) as session:
+        done = await session.program(source=QUOTE, inputs={"items": ["a"]})
+        session.save_program(done.run_id, name="quote", description="Quote.")
+        assert list(session.select_tools()) == ["quote", "price"]
+        source = "async def run(ctx, inputs):\n    return await ctx.quote(items=['abc'])"
+        assert (await session.program(source=source)).unwrap() == [3]
 
 
 async def test_runs_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
@@ -97,6 +108,26 @@ async def test_changed_file_fails_the_session_and_deleting_it_helps(tmp_path: Pa
         saved = await save_order(session)
     (saved.folder / "program.py").write_text("def run(ctx, inputs): pass")
     with pytest.raises(UsageError, match=r"program\.py: it was changed after it was saved"):
+        Shop().session(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("input_schema", {"type": "array"}, "parameters must be a JSON Schema"),
+        ("input_schema", {"type": "object", "properties": 3}, "not a valid JSON Schema"),
+        ("description", " ", "description"),
+    ],
+)
+async def test_record_that_makes_no_tool_fails_the_session_with_its_file(
+    tmp_path: Path, field: str, value: Any, problem: str
+) -> None:
+    async with Shop().session(tmp_path) as session:
+        file = (await save_order(session)).folder / "program.json"
+    record = {**json.loads(file.read_text()), field: value}
+    record.pop("sha256")
+    file.write_text(json.dumps({**record, "sha256": _json.sha256_of(record)}))
+    with pytest.raises(UsageError, match=rf"program\.json: .*{problem}.*ptc programs delete order"):
         Shop().session(tmp_path)
 
 

@@ -191,8 +191,8 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 NOT_TAKEN: dict[str, str] = {
     "CG-104": (
-        "A schema is enforced through `response` with every provider, also where it has a "
-        "native mode: answers, repairs and approvals then work alike. `generate_object` "
-        "uses native modes."
+        "Child agents always get the tool `response`, which works with every model and "
+        "leaves the other tools usable in the same request. `generate_object` uses the "
+        "native mode of a provider."
     ),
 }

@@ -54,13 +54,15 @@ async def run_child(
         PtcError: If a call of the child is suspended.
     """
     try:
-        _check_event_loop()
         own = kind.limits.lower(limits or {})
+    except UsageError as error:
+        raise ToolError(str(error), code="invalid_arguments") from None
+    try:
+        _check_event_loop()
         provider = await ctx.models.agent_model(kind.model if model is None else model)
         from ._child import Conversation, converse
     except (UsageError, SetupError) as error:
-        code = "setup" if isinstance(error, SetupError) else "invalid_arguments"
-        raise ToolError(str(error), code=code) from error
+        raise ToolError(str(error), code="setup") from error
     parent = current_account()
     account = Account(own, parent)
     if parent is not None:

@@ -18,6 +18,7 @@ __all__ = [
     "read_result",
     "render_result",
     "render_results",
+    "result_in_error",
     "result_of_error",
     "results_in",
 ]
@@ -86,7 +87,8 @@ class TaskResult:
             return
         assert self.error is not None  # noqa: S101  # every other status has one
         msg = f"the agent {self.agent!r} did not complete its task: {self.error.message}"
-        raise ToolError(msg, code=self.error.code, details={"task": asdict(self)})
+        data = {**asdict(self), "warnings": list(self.warnings)}
+        raise ToolError(msg, code=self.error.code, details={"task": data})
 
 
 def read_result(data: Any) -> TaskResult:
@@ -106,20 +108,24 @@ def read_result(data: Any) -> TaskResult:
     return TaskResult(**{**data, **more})
 
 
-def results_in(value: Any) -> list[TaskResult]:
-    """Return the results that are a tool's value, or in it: of `task`, `tasks` or a failed task."""
-    if isinstance(value, TaskResult):
-        return [value]
-    if isinstance(value, list):
-        return [item for item in value if isinstance(item, TaskResult)]
-    return []
+def results_in(tool: str, value: Any) -> list[TaskResult]:
+    """Return the results in the value of a tool: of `task` or `tasks`."""
+    if tool == "task":
+        return [read_result(value)]
+    return [read_result(item) for item in value] if tool == "tasks" else []
+
+
+def result_in_error(error: ToolError) -> TaskResult | None:
+    """Return the result of a failed task from the error of its call; None if it has none."""
+    found = error.details.get("task")
+    return read_result(found) if isinstance(found, dict) else None
 
 
 def result_of_error(error: ToolError, agent: str, description: str) -> TaskResult:
     """Return the result of a task whose call raised `error`."""
-    found = error.details.get("task")
-    if isinstance(found, dict):
-        return read_result(found)
+    found = result_in_error(error)
+    if found is not None:
+        return found
     problem = TaskProblem(error.code, error.message)
     # The agent wrote nothing: the call was refused, or its time was over.
     exceeded = error.code in ("limit_exceeded", "timeout")

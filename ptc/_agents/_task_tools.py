@@ -12,6 +12,7 @@ Rule 2: `tasks` returns one result for each task, whatever becomes of the others
 # Annotations are evaluated here, not later: the names of the agents are part of the schema.
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Annotated, Any
 
 import anyio
@@ -89,18 +90,28 @@ def request_arguments(request: TaskRequest) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "")}
 
 
-def task_tools(kinds: AgentKinds) -> list[Tool]:
+def task_tools(kinds: AgentKinds) -> tuple[Tool, ...]:
     """Create the tools `task` and `tasks` for a session.
 
     Args:
         kinds: Kinds of agents.
     """
+    return _make_tools(kinds) if kinds.folders else _builtin_tools()
+
+
+@lru_cache(1)
+def _builtin_tools() -> tuple[Tool, ...]:
+    # To derive their schemas takes 9 ms, and most sessions have no kinds of their own.
+    return _make_tools(AgentKinds())
+
+
+def _make_tools(kinds: AgentKinds) -> tuple[Tool, ...]:
     listed = "\n".join(f"- {kind.name}: {kind.description}" for kind in kinds)
-    names = [kind.name for kind in kinds]
-    return [_task_tool(kinds, names, _ABOUT_TASK + listed), _tasks_tool(_ABOUT_TASKS + listed)]
+    names: list[Any] = [kind.name for kind in kinds]
+    return _task_tool(kinds, names, _ABOUT_TASK + listed), _tasks_tool(_ABOUT_TASKS + listed)
 
 
-def _task_tool(kinds: AgentKinds, names: list[str], description: str) -> Tool:
+def _task_tool(kinds: AgentKinds, names: list[Any], description: str) -> Tool:
     # All that it does is to make nested calls and steps: to start it again is safe.
     @tool(name=TASK, description=description, idempotent=True, render=render_result)
     async def task(

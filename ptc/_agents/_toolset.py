@@ -23,7 +23,7 @@ from .._tools._context import ToolContext
 from .._tools._names import provider_names
 from ..errors import ToolError
 from ._limits import Account
-from ._outcome import results_in
+from ._outcome import TaskResult, result_in_error, results_in
 from ._replies import error_text, result_text
 
 __all__ = ["CallerTools"]
@@ -82,13 +82,14 @@ class CallerTools(AbstractToolset[Any]):
         try:
             value = await self._ctx.call_tool(own, **tool_args)
         except ToolError as error:
-            self._charge(error.details)
+            failed = result_in_error(error)
+            self._charge([] if failed is None else [failed])
             raise ToolFailed(error_text(error)) from error
-        self._charge(value)
+        self._charge(results_in(own, value))
         return result_text(self._ctx.tools[own], value)
 
-    def _charge(self, value: Any) -> None:
-        """Charge the children in a value that were answered from the record and did not run."""
-        for result in results_in(value):
+    def _charge(self, results: list[TaskResult]) -> None:
+        """Charge the children that were answered from the record, and so did not run."""
+        for result in results:
             if result.call not in self._account.children:
                 self._account.charge_recorded(result.usage)

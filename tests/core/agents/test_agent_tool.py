@@ -20,6 +20,12 @@ from ptc.testing import tool_context
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """pydantic-ai's agent needs asyncio."""
+    return "asyncio"
+
+
 class Change(BaseModel):
     path: str
     note: str = ""

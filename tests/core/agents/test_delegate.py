@@ -8,6 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
+from pydantic import BaseModel
 from pydantic_ai.exceptions import ModelHTTPError
 
 from ptc import Allow, Session, ToolContext, ToolError, UsageError, tool
@@ -21,6 +23,7 @@ pytestmark = [
     pytest.mark.usefixtures("nothing_left"),
 ]
 
+SECRET = "hunter2-hunter2-hunter2"
 TOTAL = {
     "type": "object",
     "properties": {"total": {"type": "integer"}},
@@ -161,7 +164,7 @@ async def test_structured_answer_conforms_to_the_schema(tmp_path: Path) -> None:
             await session.task("general", "never", output_schema=TOTAL)
         assert failed.value.code == "not_conforming"
 
-        class Total(pytest.importorskip("pydantic").BaseModel):  # type: ignore[misc]  # no stub
+        class Total(BaseModel):
             total: int
 
         script.requests.clear()
@@ -228,7 +231,7 @@ async def test_model_that_cannot_call_tools_is_refused(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), model=own, workers=1) as session:
         with pytest.raises(ToolError, match="agents need a model that calls tools") as refused:
             await session.task("explore", "go")
-    assert refused.value.code == "invalid_arguments"
+    assert refused.value.code == "setup"
 
 
 async def test_cancelled_call_cancels_the_child_and_its_tools(tmp_path: Path) -> None:
@@ -276,3 +279,54 @@ async def test_child_delegates_only_if_its_kind_allows_it(tmp_path: Path) -> Non
     assert result.answer == "worked"
     assert script.tools == {"lead": ["price", "task"], "work": ["price"]}
     assert result.usage.steps == 3
+
+
+async def test_secret_of_a_tool_is_in_no_result_of_a_child(tmp_path: Path) -> None:
+    class Secrets(BaseModel):
+        key: str
+
+    @tool(env=Secrets)
+    async def leak(ctx: ToolContext) -> str:
+        """Return the secret."""
+        return f"the key is {ctx.env.key}"
+
+    @tool(env=Secrets)
+    async def look() -> int:
+        """Change nothing."""
+        return 1
+
+    request = {"agent": "general", "prompt": "go"}
+    script = Script(
+        go=[[("leak", {})], lambda messages: f"{returns_in(messages)[0]} {SECRET}"],
+        lead=[[("tasks", {"tasks": [request]})], lambda messages: returns_in(messages)[0]],
+    )
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    (agents / "lead.md").write_text("---\ndescription: L.\ntools: [task, tasks, leak]\n---\nL.\n")
+    async with Session(
+        tmp_path,
+        tools=[leak, look],
+        toolsets=(),
+        model=script.model,
+        env={"key": SECRET},
+        agents=agents,
+    ) as session:
+        result = await session.task("lead", "lead")
+        assert "the key is [secret" in result.answer
+        assert SECRET not in str(result)
+        (listed,) = await session.tasks([request])
+        assert SECRET not in str(listed)
+        assert listed.usage.steps == 2
+
+
+def test_child_agents_under_trio_are_refused_with_the_reason(tmp_path: Path) -> None:
+    async def delegate() -> None:
+        async with session_of(Script(go=["a"]), tmp_path) as session:
+            with pytest.raises(ToolError, match="child agents need asyncio"):
+                await session.task("general", "go")
+            handle = await session.task("general", "go", background=True)
+            with pytest.raises(ToolError, match="child agents need asyncio"):
+                await handle
+
+    with start_blocking_portal("trio") as portal:
+        portal.call(delegate)

@@ -22,6 +22,14 @@ SCHEMA: dict[str, Any] = {
     "required": ["total"],
     "additionalProperties": False,
 }
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """pydantic-ai's agent needs asyncio."""
+    return "asyncio"
+
+
 Turn = str | list[Any]
 """A text, or the arguments of the calls of one turn."""
 

@@ -92,7 +92,7 @@ async def test_tokens_and_cost_are_limited(tmp_path: Path) -> None:
         assert task["usage"]["cost_usd"] == 0.75
         _, message, task = await failure(session, max_cost_usd=0.5)
         assert "max_cost_usd of the agent is 0.5" in message
-        assert (task["usage"]["steps"], task["warnings"]) == (2, ())
+        assert (task["usage"]["steps"], task["warnings"]) == (2, [])
         priced = False
         _, _, task = await failure(session, max_cost_usd=0.5, max_steps=3)
         assert task["usage"]["cost_usd"] is None

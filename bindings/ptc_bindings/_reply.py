@@ -4,6 +4,8 @@ Rule 1: a failure is a reply with `is_error`, with its text and code; it is neve
     tests/bindings/test_export.py::test_failure_of_a_tool_is_an_error_with_text_and_code
 Rule 2: a value over ``max_output_bytes`` is stored, and the model reads its start.
     tests/bindings/test_export.py::test_large_value_is_a_preview_and_is_stored
+Rule 3: text of strangers is marked or stripped; notes and next steps of the host are not.
+    tests/bindings/test_untrusted_replies.py::test_preview_and_long_error_have_whole_markers
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,8 @@ class Reply:
     """SHA-256 of further files to which `texts` refer."""
     run: ptc.RunResult | None = None
     """The run; None: the tool was called directly, or no run started."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of `texts`. Those in `data` are cleaned, and have no markers."""
     model_usage: ModelUsage = field(default_factory=ModelUsage)
     """Tokens that models of the called tools spent."""
 
@@ -107,16 +111,14 @@ def reply_of_run(
     Args:
         result: The run.
         next_step: How the reader continues it, if it is paused.
-        untrusted: Treatment of its texts: `ptc.Session.untrusted`.
+        untrusted: Treatment of its texts: `ptc.Session.untrusted_in`.
     """
     data = outcome(result, next_step=next_step)
     texts = outcome_texts(data)
     if untrusted is not None:
-        # The next step is no part of the data: it is an instruction of this host.
-        texts = [
-            model_text(text, untrusted, source="program")
-            for text in outcome_texts({key: data[key] for key in data if key != "next"})
-        ] + ([f"Next: {data['next']}"] if "next" in data else [])
+        following = [f"Next: {data['next']}"] if "next" in data else []
+        own = outcome_texts({key: data[key] for key in data if key != "next"})
+        texts = [*(model_text(text, untrusted, source="program") for text in own), *following]
         data = model_data(data, untrusted)
     is_error = not result.ok and result.status != "paused"
     code: str = result.status if result.error is None else result.error.code
@@ -128,6 +130,7 @@ def reply_of_run(
         images=tuple(_attached_images(result)),
         files=tuple(result.attachments),
         run=result,
+        untrusted=untrusted,
     )
 
 
@@ -163,15 +166,15 @@ async def reply_of_tool(
     name = tool.name
     try:
         result = await session.tool(name, arguments, allowed_tools=allowed_tools)
+        # Treated once it is known which part of it is shown.
+        untrusted, result = result.untrusted, replace(result, untrusted=None)
         text = _text(result)
         if result.error is not None:
-            start = _text(result, FAILURE_CHARS - _NOTE_CHARS)
-            return _failure(session, text, result.error.code, start)
+            return _treat(_failure(session, text, result.error.code), untrusted, name)
         data = _json.dumps(result.value, what=name)
     except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
         message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
-        code = "usage" if isinstance(error, ptc.UsageError) else "error"
-        return _failure(session, message, code, truncate(message, FAILURE_CHARS - _NOTE_CHARS))
+        return _failure(session, message, "usage" if isinstance(error, ptc.UsageError) else "error")
     images = tuple(part for part in result.content if isinstance(part, ptc.ImageContent))
     used, limit = sum(len(image.data) for image in images), limits.max_tool_result_bytes
     if used > limit:
@@ -182,24 +185,38 @@ async def reply_of_tool(
         return Reply((problem,), is_error=True, code="result_too_large")
     files = tuple(ref for ref in result.attachments if isinstance(ref, ptc.AttachmentRef))
     if max(len(data), len(text.encode(errors="replace"))) > limits.max_output_bytes:
-        return _preview(session, name, _text(result, _PREVIEW_CHARS), data, images, files)
-    value = model_data(_json.loads(data), result.untrusted)
-    return Reply((text,), value, images=images, files=files)
+        return _treat(_preview(session, name, text, data, images, files), untrusted, name)
+    return _treat(Reply((text,), _json.loads(data), images=images, files=files), untrusted, name)
 
 
-def _text(result: ptc.ToolResult, max_chars: int | None = None) -> str:
+def _treat(reply: Reply, untrusted: UntrustedMode | None, source: str) -> Reply:
+    """Treat the text and the data of a reply; the texts after the first are notes of the host."""
+    if untrusted is None:
+        return reply
+    text, *notes = reply.texts
+    # A hostile text could grow more, by escapes.
+    shown = model_text(text, untrusted, source=source, max_chars=2 * len(text) + 1_000)
+    if isinstance(reply.data, Preview):
+        data = replace(reply.data, preview=shown)
+    else:
+        data = model_data(reply.data, untrusted)
+    return replace(reply, texts=(shown, *notes), data=data, untrusted=untrusted)
+
+
+def _text(result: ptc.ToolResult) -> str:
     """Return the text of a result, with addresses of its files in place of their paths."""
-    text = result.excerpt(max_chars)
+    text = result.text
     for ref in result.attachments:
         if isinstance(ref, ptc.AttachmentRef):
             text = text.replace(ref.path, artifact_uri(ref.id))
     return text
 
 
-def _failure(session: ptc.Session, text: str, code: str, start: str) -> Reply:
+def _failure(session: ptc.Session, text: str, code: str) -> Reply:
     """Report a failed call. A long message is stored, and its start returned."""
     if len(text) <= FAILURE_CHARS:
         return Reply((text,), is_error=True, code=code)
+    start = truncate(text, FAILURE_CHARS - _NOTE_CHARS)
     stored: tuple[str, ...] = ()
     try:
         kept = session.artifacts.keep(text.encode(errors="replace"), ".txt")
@@ -215,7 +232,7 @@ def _failure(session: ptc.Session, text: str, code: str, start: str) -> Reply:
 def _preview(
     session: ptc.Session,
     name: str,
-    start: str,
+    text: str,
     data: bytes,
     images: tuple[ptc.ImageContent, ...],
     files: tuple[ptc.AttachmentRef, ...],
@@ -234,7 +251,7 @@ def _preview(
         f"This is the start. The whole result has {len(data):,} bytes: {uri}. To read part of it, "
         f"call {name} in a script and return only what you need."
     )
-    preview = Preview(start, len(data), uri)
+    preview = Preview(truncate(text, _PREVIEW_CHARS), len(data), uri)
     return Reply(
         (preview.preview, note), preview, images=images, files=files, stored=(stored.sha256,)
     )

@@ -285,7 +285,7 @@ def _hint(reply: Reply) -> str:
 def _result(reply: Reply) -> Any:
     if reply.is_error:
         return {"error": reply.text, "code": reply.code}
-    if isinstance(reply.data, Preview):
+    if isinstance(reply.data, Preview) or reply.untrusted == "mark":
         data: dict[str, Any] = {"result": reply.text}
     elif reply.run is not None:
         data = dict(reply.data)

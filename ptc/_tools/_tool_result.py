@@ -121,21 +121,13 @@ class ToolResult:
         A value without a JSON form, which only a direct call can have, yields a note instead. The
         text of an untrusted result is marked or stripped.
         """
-        return self.excerpt()
-
-    def excerpt(self, max_chars: int | None = None) -> str:
-        """Return the start of `text`. The markers of an untrusted text are whole, and not counted.
-
-        Args:
-            max_chars: Characters to return at most. None: all.
-        """
         lines = [
             f"Attachment {ref.name!r}: {ref.path}"
             for ref in self.attachments
             if isinstance(ref, AttachmentRef)
         ]
         text = "\n".join([self._body(), *lines])
-        return model_text(text, self.untrusted, source=self.tool, max_chars=max_chars)
+        return model_text(text, self.untrusted, source=self.tool)
 
     def _body(self) -> str:
         if self.error is not None:

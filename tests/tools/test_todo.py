@@ -301,14 +301,19 @@ async def test_call_repeated_after_a_kill_changes_the_list_once(tmp_path: Path) 
     assert (found.version, found.todo_list[0].step) == (2, "b")
     assert recorded.tool == "manage_todo_list"
 
+
+async def test_command_shows_the_lists(tmp_path: Path) -> None:
     from ptc_tools._todo_command import command
 
-    options = ["--root", str(root), "--journal", str(journal)]
-    shown = CliRunner().invoke(command, options)
-    lines = shown.output.splitlines()
-    assert lines[0].startswith("Todo list 'main', version 2: 1 of 1 completed, changed 20")
-    assert lines[1:] == ["1. [x] b"]
+    options = ["--root", str(tmp_path), "--journal", str(tmp_path / "journal.sqlite3")]
+    async with session(tmp_path, journal=options[-1], journal_in_root=True) as opened:
+        await call(opened, "write", PLAN)
+        await call(opened, "write", [DONE], name="child")
+    lines = CliRunner().invoke(command, options).output.splitlines()
+    assert lines[0].startswith("Todo list 'child', version 1: 1 of 1 completed, changed 20")
+    assert lines[1] == "1. [x] a"
+    assert lines[2].startswith("Todo list 'main', version 1: 1 of 3 completed")
     [row] = json.loads(CliRunner().invoke(command, ["main", "--json", *options]).output)
-    assert (row["version"], row["todo_list"][0]["step"]) == (2, "b")
+    assert (row["version"], row["todo_list"][2]["step"]) == (1, "Fix it")
     unknown = CliRunner().invoke(command, ["mian", *options])
     assert "did you mean `main`?" in str(unknown.exception)

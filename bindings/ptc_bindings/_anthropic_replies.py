@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from ptc._runs._program_tool import PROGRAM
 from ptc.models import ModelUsage
 
 from ._export import Direct, ExportedTool, Exports
+from ._previews import PREVIEW_CHARS
 from ._reply import Preview, Reply
 
 __all__ = ["HOSTED", "ToolUses", "content_of"]
@@ -70,6 +71,7 @@ class ToolUses:
         direct: Direct = False,
         program: bool = True,
         limits: ptc.Limits | None = None,
+        preview_chars: int | None = PREVIEW_CHARS,
         hosted: bool = False,
     ) -> None:
         """Select tools of an open session.
@@ -80,6 +82,9 @@ class ToolUses:
             direct: Tools that are also offered one by one: their names, or True for all allowed.
             program: True: offer scripts.
             limits: Limits of each run. None: the session's.
+            preview_chars: Characters of a result that the model reads whole;
+                `get_tool_response`, if allowed, reads the rest. None: previews only over
+                ``limits.max_output_bytes``.
             hosted: True: the tools are for code that Anthropic executes. Results are JSON text, and
                 whole.
 
@@ -97,6 +102,7 @@ class ToolUses:
             direct=direct,
             program=program,
             limits=limits,
+            preview_chars=None if hosted else preview_chars,
         )
         self.params: list[Any] = [self._param(item) for item in self._exports]
         """Definitions for ``tools=``."""
@@ -179,7 +185,7 @@ def _seconds_left(message: Any) -> float:
 def _value(item: ExportedTool, reply: Reply) -> Any:
     """Return the value of a tool for hosted code."""
     if isinstance(reply.data, Preview):
-        return asdict(reply.data)
+        return reply.data.to_dict()
     # A tool that requires approval was called by a script of one line.
     wrapped = item.source_name != PROGRAM and reply.run is not None
     return reply.data["value"] if wrapped else reply.data

@@ -5,6 +5,7 @@ Rule 1: a run belongs to the client whose name is in its id, so this also holds 
 Rule 2: a named client can read a stored file only after the host sent it the file's address. Text
     of a script grants nothing.
     tests/bindings/test_http_isolation.py::test_client_cannot_read_artifacts_of_another_client
+    tests/bindings/test_http_isolation.py::test_client_cannot_recall_values_of_another_client
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import secrets
 from collections import OrderedDict
 
 import ptc
+from ptc._records._preview import RECALL
+from ptc._records._stored_file import digest_of_handle
 
 __all__ = ["CLIENT_NAME", "ClientScope"]
 
@@ -75,3 +78,34 @@ class ClientScope:
     def may_read(self, digest: str) -> bool:
         """True if the client may read the stored file."""
         return not self.name or digest in self._files
+
+    def narrow(self, session: ptc.Session, allowed: list[str | ptc.Allow]) -> list[str | ptc.Allow]:
+        """Return an allow-list with which `get_tool_response` reads the client's files only."""
+        if not self.name or RECALL not in session.select_tools(allowed):
+            return allowed
+
+        narrowed: list[str | ptc.Allow] = []
+        rules: list[ptc.Allow] = []
+        for entry in allowed:
+            if isinstance(entry, ptc.Allow):
+                (rules if entry.tool == RECALL else narrowed).append(entry)
+                continue
+            names = session.select_tools([entry])
+            narrowed += [name for name in names if name != RECALL]
+            if RECALL in names:
+                rules = [ptc.Allow(RECALL, handle=self._owns_handle)]
+        return [*narrowed, *map(self._own_rule, rules)]
+
+    def _own_rule(self, rule: ptc.Allow) -> ptc.Allow:
+        """Return a rule for `get_tool_response` that also requires a file of the client."""
+        matcher = rule.arguments.get("handle", self._owns_handle)
+        among = ptc.Allow(RECALL, handle=matcher)
+
+        def handle_of_this_client(handle: object) -> bool:
+            return self._owns_handle(handle) and among.fits({"handle": handle})
+
+        return ptc.Allow(RECALL, **{**rule.arguments, "handle": handle_of_this_client})
+
+    def _owns_handle(self, handle: object) -> bool:
+        digest = digest_of_handle(handle) if isinstance(handle, str) else None
+        return digest is not None and any(item.startswith(digest) for item in self._files)

@@ -143,6 +143,7 @@ _PREVIEW_SCHEMA = {
         "preview": {"type": "string"},
         "bytes": {"type": "integer"},
         "uri": {"type": "string", "description": "Resource with the whole result."},
+        "next": {"type": "string", "description": "How to read the rest."},
     },
     "required": ["preview", "bytes", "uri"],
 }

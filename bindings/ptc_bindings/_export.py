@@ -24,6 +24,7 @@ from ptc.models._usage import measure_usage
 
 from ._allowed import allow_list
 from ._outcome import OUTCOME_SCHEMA
+from ._previews import PREVIEW_CHARS, RECALL, plan_previews
 from ._reply import Reply, reply_of_error, reply_of_run, reply_of_tool
 
 __all__ = ["PAUSED", "ExportedTool", "Exports", "script_of_call"]
@@ -69,6 +70,7 @@ class Exports:
         direct: Direct = False,
         program: bool = True,
         limits: ptc.Limits | None = None,
+        preview_chars: int | None = PREVIEW_CHARS,
         next_step: str = PAUSED,
     ) -> None:
         """Select tools of an open session.
@@ -79,6 +81,9 @@ class Exports:
             direct: Tools that are also offered one by one: their names, or True for all allowed.
             program: True: offer scripts.
             limits: Limits of each run. None: the session's.
+            preview_chars: Characters of a result that the model reads whole. Of a longer one it
+                reads the start, and `get_tool_response`, if allowed, is offered for the rest. None:
+                previews only over ``limits.max_output_bytes``.
             next_step: Text for a model that reads that a run is paused.
 
         Raises:
@@ -90,6 +95,9 @@ class Exports:
         self._next_step = next_step
         self._tools = session.select_tools(self.allowed_tools)
         names = _direct_names(direct, self._tools)
+        self._previews = plan_previews(self._tools, self.limits, preview_chars, names)
+        if self._previews.offers_tool and RECALL not in names:
+            names.append(RECALL)
         shown = provider_names([PROGRAM, *names] if program else names)
         self._exported = {
             public: self._program(public) if source == PROGRAM else self._direct(public, source)
@@ -157,14 +165,14 @@ class Exports:
         else:
             tool = self._tools[exported.source_name]
             return await reply_of_tool(
-                self.session, tool, arguments, self.allowed_tools, self.limits
+                self.session, tool, arguments, self.allowed_tools, self._previews
             )
         try:
             result = await self.session.program(
                 source=source,
                 inputs=inputs,
                 allowed_tools=self.allowed_tools,
-                limits=self.limits,
+                limits=self._previews.limits,
                 run_id=run_id,
                 on_event=on_event,
             )
@@ -181,8 +189,7 @@ class Exports:
                 )
             except ptc.PtcError as error:
                 return reply_of_error(error)
-        reply = self._reply(result)
-        return replace(reply, model_usage=meter.total)
+        return replace(self._reply(result), model_usage=meter.total)
 
     def _reply(self, result: ptc.RunResult) -> Reply:
         untrusted = self.session.untrusted_in(call.tool for call in result.calls)
@@ -218,7 +225,7 @@ class Exports:
     # --- definitions ------------------------------------------------------------------------
 
     def _program(self, public: str) -> ExportedTool:
-        row = self.session.program_definition("mcp", self.allowed_tools, self.limits)
+        row = self.session.program_definition("mcp", self.allowed_tools, self._previews.limits)
         schema = row["inputSchema"]
         # A model may neither widen nor see the allow-list and the limits that are fixed here.
         properties = {name: schema["properties"][name] for name in ("source", "inputs")}

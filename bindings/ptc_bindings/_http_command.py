@@ -100,6 +100,7 @@ class HttpCommand:
         self,
         session: ptc.Session,
         *,
+        preview_chars: int | None,
         direct_tools: bool,
         ask_client: bool,
     ) -> int:
@@ -125,6 +126,7 @@ class HttpCommand:
         listener = _bind(address)
         bound: tuple[Any, ...] = listener.getsockname()
         options = HttpOptions(
+            preview_chars=preview_chars,
             direct_tools=direct_tools,
             ask_client=ask_client,
             hosts=_host_names(host, bound, self.hosts),

@@ -32,6 +32,7 @@ from ._http_clients import Client, Clients
 from ._http_connections import KEEP_ALIVE_SECONDS, MAX_HEAD_BYTES, connection_class
 from ._http_gate import MAX_BODY_BYTES, Gate, Route
 from ._mcp_server import create_server
+from ._previews import PREVIEW_CHARS
 
 __all__ = ["HttpOptions", "run_http_server"]
 
@@ -54,6 +55,8 @@ class HttpOptions:
     ask_client: bool
     hosts: tuple[str, ...]
     """Values of the header ``Host``."""
+    preview_chars: int | None = PREVIEW_CHARS
+    """As for `serve`."""
     origins: tuple[str, ...] = ()
     max_concurrent_calls: int = 256
     """Calls of all clients at once."""
@@ -186,6 +189,7 @@ async def _start_route(
         session,
         allowed,
         client.limits or session.limits,
+        preview_chars=options.preview_chars,
         direct_tools=options.direct_tools,
         ask_client=options.ask_client,
         scope=ClientScope(client.name),

@@ -10,6 +10,7 @@ import ptc
 
 from ._export import ExportedTool, Exports
 from ._langgraph_approvals import Steps, call_once, current_task, decide
+from ._previews import PREVIEW_CHARS
 from ._reply import Reply
 from ._session_calls import SessionCalls
 
@@ -26,6 +27,7 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
 ) -> list[BaseTool]:
     """Return tools of a session as LangChain tools, for ``create_agent`` and ``ToolNode``.
 
@@ -46,13 +48,20 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer ``program``, which runs scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed.
     """
     calls = SessionCalls(session)
     exports = Exports(
-        calls.session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        calls.session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     make = _session_tool()
     return [make(item, exports, calls) for item in exports]

@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +21,11 @@ from ptc._cli._options import RUN_KEYS, command_line, open_session, settings_opt
 from ._http_clients import create_token
 from ._http_command import HttpCommand, artifact_folder, client_config, http_options
 from ._mcp_server import require_sdk, serve
+from ._previews import PREVIEW_CHARS
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
     from ptc._config._settings import Settings
 
 __all__ = ["command"]
@@ -51,6 +56,15 @@ Examples:
     help="Let the client's user decide on calls that require approval, if the client supports "
     "forms. Otherwise such runs pause until `ptc approve`.",
 )
+@click.option(
+    "--preview-chars",
+    type=click.IntRange(0, 1_000_000),
+    default=PREVIEW_CHARS,
+    metavar="N",
+    help="Characters of a result that the model reads whole. Of a longer one it reads the start, "
+    "and get_tool_response, if allowed, reads the rest. 0: limits.max_output_bytes alone applies. "
+    f"[default: {PREVIEW_CHARS}]",
+)
 @settings_options(*RUN_KEYS)
 @http_options
 @click.option(
@@ -62,6 +76,7 @@ def command(
     /,
     direct_tools: bool,
     ask_client: bool,
+    preview_chars: int,
     settings: Settings,
     http: str | None,
     tokens: str | None,
@@ -90,6 +105,8 @@ def command(
     if print_config:
         options = [*command_line(settings), *(["--direct-tools"] if direct_tools else [])]
         options += [] if ask_client else ["--no-ask-client"]
+        if preview_chars != PREVIEW_CHARS:
+            options += ["--preview-chars", str(preview_chars)]
         click.echo(json.dumps(_config(session.root, options)))
         return
     try:
@@ -101,8 +118,21 @@ def command(
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="ptc mcp: %(message)s")
     if http is not None:
         server = HttpCommand(http, tokens, hosts, origins, max_concurrent_calls, grace_ms)
-        ctx.exit(server.run(session, direct_tools=direct_tools, ask_client=ask_client))
-    _serve_stdio(session, direct_tools=direct_tools, ask_client=ask_client)
+        ctx.exit(
+            server.run(
+                session,
+                preview_chars=preview_chars or None,
+                direct_tools=direct_tools,
+                ask_client=ask_client,
+            )
+        )
+    make = partial(
+        serve,
+        preview_chars=preview_chars or None,
+        direct_tools=direct_tools,
+        ask_client=ask_client,
+    )
+    _serve_stdio(session, make)
 
 
 def _config(root: Path, options: list[str]) -> dict[str, Any]:
@@ -113,14 +143,14 @@ def _config(root: Path, options: list[str]) -> dict[str, Any]:
     return {"mcpServers": {"ptc": entry}}
 
 
-def _serve_stdio(session: ptc.Session, *, direct_tools: bool, ask_client: bool) -> None:
+def _serve_stdio(session: ptc.Session, make: Callable[[ptc.Session], Server[Any]]) -> None:
     import anyio
 
     async def main() -> None:
         from mcp.server.stdio import stdio_server
 
         async with session, anyio.create_task_group() as group:
-            server = serve(session, direct_tools=direct_tools, ask_client=ask_client)
+            server = make(session)
             group.start_soon(_end_on_signal, session)
             group.start_soon(_warm_up, session)
             async with stdio_server() as (reading, writing):

@@ -23,6 +23,7 @@ from ._mcp_dialog import Dialog
 from ._mcp_progress import Progress
 from ._outcome import outcome_of_error
 from ._outcome_text import outcome_texts
+from ._previews import Previews
 from ._reply import Reply, reply_of_run
 from ._run_log import run_log, run_record
 
@@ -44,7 +45,7 @@ class Programs:
         self,
         session: ptc.Session,
         allowed_tools: list[str | ptc.Allow],
-        limits: ptc.Limits,
+        previews: Previews,
         *,
         ask_client: bool,
         scope: ClientScope,
@@ -54,14 +55,14 @@ class Programs:
         Args:
             session: Runs them.
             allowed_tools: Their allow-list.
-            limits: Their limits.
+            previews: Their limits, and how a model reads a truncated value.
             ask_client: True: the user of a client that supports forms decides on approvals.
             scope: Runs and files that the clients reach.
         """
         self._session = session
         self._allowed = allowed_tools
         self._tools = session.select_tools(allowed_tools)
-        self._limits = limits
+        self._previews = previews
         self._ask_client = ask_client
         self._scope = scope
         self._latest: str | None = None
@@ -84,7 +85,7 @@ class Programs:
                 source=source,
                 inputs=inputs,
                 allowed_tools=self._allowed,
-                limits=self._limits,
+                limits=self._previews.limits,
                 run_id=run_id,
                 on_event=on_event,
             )
@@ -209,7 +210,9 @@ class Programs:
     def _reply(self, result: ptc.RunResult) -> Reply:
         self._scope.grant(result)
         untrusted = self._session.untrusted_in(call.tool for call in result.calls)
-        return reply_of_run(result, next_step=_next_step(result), untrusted=untrusted)
+        return reply_of_run(
+            result, next_step=_next_step(result), untrusted=untrusted, reader=self._previews.reader
+        )
 
 
 def _next_step(result: ptc.RunResult) -> str:

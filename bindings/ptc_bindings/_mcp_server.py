@@ -32,6 +32,7 @@ from ._mcp_programs import Programs
 from ._mcp_resources import read_resource, resource_templates
 from ._outcome import FAILURE_CHARS, outcome_of_busy, outcome_of_error
 from ._outcome_text import outcome_texts
+from ._previews import PREVIEW_CHARS, RECALL, plan_previews
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -61,6 +62,7 @@ def serve(
     *,
     allowed_tools: Iterable[str | ptc.Allow] | None = None,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
     direct_tools: bool = False,
     ask_client: bool = True,
     client: str = "",
@@ -83,6 +85,9 @@ def serve(
         allowed_tools: Names of the tools that scripts and clients may call. None: those of the
             session, all without side effects by default.
         limits: Limits of each program. None: the session's limits.
+        preview_chars: Characters of a result that the model reads whole. Of a longer one it reads
+            the start, and `get_tool_response`, if allowed, is offered for the rest. None: previews
+            only over ``limits.max_output_bytes``.
         direct_tools: True: offer each of these tools directly as well.
         ask_client: True: the user of a client that supports forms decides on calls that require
             approval. False: such runs pause, and an operator decides with ``ptc approve``.
@@ -98,6 +103,7 @@ def serve(
         session,
         allowed_tools,
         limits or session.limits,
+        preview_chars=preview_chars,
         direct_tools=direct_tools,
         ask_client=ask_client,
         scope=ClientScope(client),
@@ -109,6 +115,7 @@ def create_server(
     allowed_tools: Iterable[str | ptc.Allow] | None,
     limits: ptc.Limits,
     *,
+    preview_chars: int | None,
     direct_tools: bool,
     ask_client: bool,
     scope: ClientScope,
@@ -120,6 +127,7 @@ def create_server(
         session: Runs the programs.
         allowed_tools: As for `serve`.
         limits: Limits of each program.
+        preview_chars: As for `serve`.
         direct_tools: As for `serve`.
         ask_client: As for `serve`.
         scope: Runs and files that the clients reach.
@@ -133,6 +141,7 @@ def create_server(
         session,
         allowed_tools,
         limits,
+        preview_chars=preview_chars,
         direct_tools=direct_tools,
         ask_client=ask_client,
         scope=scope,
@@ -170,6 +179,7 @@ class _Handlers:
         allowed_tools: Iterable[str | ptc.Allow] | None,
         limits: ptc.Limits,
         *,
+        preview_chars: int | None,
         direct_tools: bool,
         ask_client: bool,
         scope: ClientScope,
@@ -178,13 +188,15 @@ class _Handlers:
         self._session = session
         self._scope = scope
         self._calls = calls
-        self._limits = limits
-        self._allowed = allow_list(session, allowed_tools)
+        self._allowed = scope.narrow(session, allow_list(session, allowed_tools))
         self.tools = session.select_tools(self._allowed)
-        self._programs = Programs(
-            session, self._allowed, limits, ask_client=ask_client, scope=scope
-        )
         self._direct = dict(self.tools) if direct_tools else {}
+        self._previews = plan_previews(self.tools, limits, preview_chars, self._direct)
+        self._programs = Programs(
+            session, self._allowed, self._previews, ask_client=ask_client, scope=scope
+        )
+        if self._previews.offers_tool:
+            self._direct[RECALL] = self.tools[RECALL]
         for name in RESERVED:
             if name in self._direct:
                 msg = (
@@ -194,7 +206,7 @@ class _Handlers:
                 raise ptc.UsageError(msg)
         tools = list(self.tools.values())
         self._offered = [
-            server_program(session, self._allowed, limits),
+            server_program(session, self._allowed, self._previews.limits),
             *run_definitions(tools),
             *map(tool_definition, self._direct.values()),
         ]
@@ -289,7 +301,7 @@ class _Handlers:
             source = script_of_call(tool.name)
             return await self._programs.run(ctx, params, source, arguments)
         return await call_tool(
-            self._session, tool, arguments, self._allowed, self._limits, self._scope
+            self._session, tool, arguments, self._allowed, self._previews, self._scope
         )
 
     # --- resources --------------------------------------------------------------------------

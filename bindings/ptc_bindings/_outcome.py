@@ -24,7 +24,8 @@ from ptc import (
 )
 from ptc._core import _json as json_form
 from ptc._records._artifacts import shrink
-from ptc._records._result import Status
+from ptc._records._preview import Reader, address_of, recall_note
+from ptc._records._result import Cut, Status
 
 __all__ = [
     "FAILURE_CHARS",
@@ -133,8 +134,8 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
             _object(["name", "media_type", "uri"], {"name": _TEXT, "media_type": _TEXT})
         ),
         "truncated": {
-            **_object(["bytes"], {"bytes": _COUNT, "uri": _TEXT}),
-            "description": "Present if the value was too large; the resource has all of it.",
+            **_object(["bytes"], {"bytes": _COUNT, "uri": _TEXT, "next": _TEXT}),
+            "description": "Present if the value was too large: how to read the rest.",
         },
         "run_id": {**_TEXT, "description": "Present if the log of the run has more."},
     },
@@ -143,14 +144,17 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
 OUTCOME_SCHEMA["properties"]["attachments"]["items"]["properties"]["uri"] = _TEXT
 
 
-def outcome(result: RunResult, *, next_step: str = "") -> dict[str, Any]:
+def outcome(
+    result: RunResult, *, next_step: str = "", reader: Reader = "address"
+) -> dict[str, Any]:
     """Convert `result` to JSON data for a model, by `OUTCOME_SCHEMA`.
 
     Args:
         result: The run.
         next_step: How the reader continues it, if it is paused.
+        reader: How the reader gets the rest of a truncated value.
     """
-    return _completed(result) if result.ok else _unfinished(result, next_step)
+    return _completed(result, reader) if result.ok else _unfinished(result, next_step)
 
 
 def outcome_of_error(error: PtcError) -> dict[str, Any]:
@@ -167,7 +171,7 @@ def outcome_of_busy(reason: str) -> dict[str, Any]:
 
 def artifact_uri(digest: str) -> str:
     """Return the address of a stored file. It says nothing about the host."""
-    return f"ptc://artifacts/{digest}"
+    return address_of(digest)
 
 
 def truncate(text: str, max_chars: int) -> str:
@@ -185,7 +189,7 @@ def tail(text: str, max_chars: int) -> str:
 # --- a completed run ----------------------------------------------------------------------------
 
 
-def _completed(result: RunResult) -> dict[str, Any]:
+def _completed(result: RunResult, reader: Reader) -> dict[str, Any]:
     row: dict[str, Any] = {"value": result.value}
     row |= _present(
         stdout=tail(result.stdout, _STDOUT_CHARS),
@@ -195,12 +199,18 @@ def _completed(result: RunResult) -> dict[str, Any]:
         warnings=warning_texts(result),
     )
     if result.cut is not None:
-        uri = artifact_uri(result.cut.sha256) if result.cut.artifact else ""
-        row["truncated"] = {"bytes": result.cut.bytes} | _present(uri=uri)
+        row["truncated"] = {"bytes": result.cut.bytes} | _where(result.cut, reader)
     long = len(result.stdout) > _STDOUT_CHARS or len(result.stderr) > _STDOUT_CHARS
     if long or result.partial or len(result.warnings) > _MAX_WARNINGS:
         row["run_id"] = result.run_id
     return row
+
+
+def _where(cut: Cut, reader: Reader) -> dict[str, Any]:
+    if not cut.artifact:
+        return {}
+    following = "" if reader == "address" else recall_note(cut, reader)
+    return {"uri": artifact_uri(cut.sha256)} | _present(next=following)
 
 
 def _attachment(ref: AttachmentRef) -> dict[str, Any]:
@@ -209,10 +219,13 @@ def _attachment(ref: AttachmentRef) -> dict[str, Any]:
 
 def warning_texts(result: RunResult, most: int = _MAX_WARNINGS) -> list[str]:
     """Return the first warnings, truncated, without paths of the host."""
-    return [
-        truncate(_portable(str(warning), result), _WARNING_CHARS)
-        for warning in result.warnings[:most]
+    shown = [
+        warning
+        for warning in result.warnings
+        # The outcome itself says so, with the way to the rest.
+        if warning.code != "value_truncated" or result.cut is None or not result.cut.artifact
     ]
+    return [truncate(_portable(str(row), result), _WARNING_CHARS) for row in shown[:most]]
 
 
 def _portable(text: str, result: RunResult) -> str:

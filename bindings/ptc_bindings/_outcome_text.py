@@ -119,10 +119,10 @@ def _notes(row: Mapping[str, Any]) -> list[str]:
         if key in row:
             notes.append(f"{head}:\n{row[key].rstrip()}")
     if "truncated" in row:
-        where = row["truncated"].get("uri") or "not stored, see the warnings"
+        cut = row["truncated"]
+        where = cut.get("next") or f"The whole value: {cut.get('uri') or 'see the warnings'}"
         notes.append(
-            f"The value has {row['truncated']['bytes']:,} bytes of JSON and was truncated; return "
-            f"less. The whole value: {where}"
+            f"The value has {cut['bytes']:,} bytes of JSON and was truncated; return less. {where}"
         )
     if "warnings" in row:
         notes.append("\n".join(["Warnings:", *(f"  {text}" for text in row["warnings"])]))

@@ -2,7 +2,7 @@
 
 Rule 1: a failure is a reply with `is_error`, with its text and code; it is never a value.
     tests/bindings/test_export.py::test_failure_of_a_tool_is_an_error_with_text_and_code
-Rule 2: a value over ``max_output_bytes`` is stored, and the model reads its start.
+Rule 2: a result that is too long for the model is stored, and the model reads its start.
     tests/bindings/test_export.py::test_large_value_is_a_preview_and_is_stored
 Rule 3: text of strangers is marked or stripped; notes and next steps of the host are not.
     tests/bindings/test_untrusted_replies.py::test_preview_and_long_error_have_whole_markers
@@ -20,15 +20,16 @@ from typing import Any
 import ptc
 from ptc._core import _json
 from ptc._core._redact import safe_text
+from ptc._records._preview import Reader, preview_of, recall_note
 from ptc._tools._untrusted import UntrustedMode, model_data, model_text
 from ptc.models import ModelUsage
 
 from ._outcome import FAILURE_CHARS, artifact_uri, outcome, outcome_of_error, truncate
 from ._outcome_text import outcome_texts
+from ._previews import Previews, is_recall
 
 __all__ = ["Preview", "Reply", "reply_of_error", "reply_of_run", "reply_of_tool"]
 
-_PREVIEW_CHARS = 2_000
 _NOTE_CHARS = 200
 """Room for the address of the rest of a long error."""
 _SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -44,9 +45,16 @@ class Preview:
     preview: str
     """Its first characters."""
     bytes: int
-    """JSON bytes of the whole value."""
+    """Bytes of the whole value as it is stored: a string as text, everything else as JSON."""
     uri: str
-    """Address of the stored value."""
+    """Address of the stored value; empty: it could not be stored."""
+    next: str = ""
+    """How the model reads the rest."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        data = asdict(self)
+        return data if self.next else {key: data[key] for key in ("preview", "bytes", "uri")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +100,7 @@ class Reply:
 
         ``data``, and what there is of ``code``, ``run_id``, ``files`` and ``model_usage``.
         """
-        data = asdict(self.data) if isinstance(self.data, Preview) else self.data
+        data = self.data.to_dict() if isinstance(self.data, Preview) else self.data
         files = [
             {"name": file.name, "media_type": file.media_type, "uri": artifact_uri(file.id)}
             for file in self.files
@@ -104,7 +112,11 @@ class Reply:
 
 
 def reply_of_run(
-    result: ptc.RunResult, *, next_step: str = "", untrusted: UntrustedMode | None = None
+    result: ptc.RunResult,
+    *,
+    next_step: str = "",
+    untrusted: UntrustedMode | None = None,
+    reader: Reader = "address",
 ) -> Reply:
     """Convert the result of a run.
 
@@ -112,8 +124,9 @@ def reply_of_run(
         result: The run.
         next_step: How the reader continues it, if it is paused.
         untrusted: Treatment of its texts: `ptc.Session.untrusted_in`.
+        reader: How the reader gets the rest of a truncated value.
     """
-    data = outcome(result, next_step=next_step)
+    data = outcome(result, next_step=next_step, reader=reader)
     texts = outcome_texts(data)
     if untrusted is not None:
         following = [f"Next: {data['next']}"] if "next" in data else []
@@ -160,23 +173,26 @@ async def reply_of_tool(
     tool: ptc.Tool,
     arguments: Mapping[str, Any],
     allowed_tools: list[str | ptc.Allow],
-    limits: ptc.Limits,
+    previews: Previews,
 ) -> Reply:
-    """Call a tool. A value over ``limits.max_output_bytes`` is stored, and its start returned."""
+    """Call a tool. A result that is too long is stored, and its start returned."""
     name = tool.name
     try:
-        result = await session.tool(name, arguments, allowed_tools=allowed_tools)
+        bound = previews.bound(tool, arguments)
+        result = await session.tool(name, bound, allowed_tools=allowed_tools)
         # Treated once it is known which part of it is shown.
         untrusted, result = result.untrusted, replace(result, untrusted=None)
         text = _text(result)
         if result.error is not None:
-            return _treat(_failure(session, text, result.error.code), untrusted, name)
+            failure = _failure(session, text, result.error.code, previews.reader)
+            return _treat(failure, untrusted, name)
         data = _json.dumps(result.value, what=name)
     except Exception as error:  # noqa: BLE001  # a tool's rendering is its author's code
         message = safe_text(f"Error: {name}: {type(error).__name__}: {error}")
-        return _failure(session, message, "usage" if isinstance(error, ptc.UsageError) else "error")
+        code = "usage" if isinstance(error, ptc.UsageError) else "error"
+        return _failure(session, message, code, previews.reader)
     images = tuple(part for part in result.content if isinstance(part, ptc.ImageContent))
-    used, limit = sum(len(image.data) for image in images), limits.max_tool_result_bytes
+    used, limit = sum(len(image.data) for image in images), previews.limits.max_tool_result_bytes
     if used > limit:
         problem = (
             f"Error [result_too_large]: the images of {name} have {used:,} bytes, over the "
@@ -184,9 +200,26 @@ async def reply_of_tool(
         )
         return Reply((problem,), is_error=True, code="result_too_large")
     files = tuple(ref for ref in result.attachments if isinstance(ref, ptc.AttachmentRef))
-    if max(len(data), len(text.encode(errors="replace"))) > limits.max_output_bytes:
-        return _treat(_preview(session, name, text, data, images, files), untrusted, name)
-    return _treat(Reply((text,), _json.loads(data), images=images, files=files), untrusted, name)
+    whole = Reply((text,), _json.loads(data), images=images, files=files)
+    if max(len(data), len(text)) <= previews.chars or is_recall(tool):
+        return _treat(whole, untrusted, name)
+    return _treat(_shorten(session, whole, result.value, previews), untrusted, name)
+
+
+def _shorten(session: ptc.Session, whole: Reply, value: Any, previews: Previews) -> Reply:
+    """Store a large result, and return its start with the way to the rest."""
+    (text,) = whole.texts
+    found = preview_of(value, session.artifacts, previews.chars, text=text, reader=previews.reader)
+    if not found.note:
+        return whole
+    stored = found.stored
+    if stored is None:
+        preview = Preview(found.text, len(_json.dumps(value)), "", found.note)
+        return replace(whole, texts=(found.text, found.note), data=preview)
+    following = "" if previews.reader == "address" else recall_note(stored, previews.reader)
+    preview = Preview(found.text, stored.bytes, artifact_uri(stored.sha256), following)
+    texts = (found.text, found.note)
+    return replace(whole, texts=texts, data=preview, stored=(stored.sha256,))
 
 
 def _treat(reply: Reply, untrusted: UntrustedMode | None, source: str) -> Reply:
@@ -212,7 +245,7 @@ def _text(result: ptc.ToolResult) -> str:
     return text
 
 
-def _failure(session: ptc.Session, text: str, code: str) -> Reply:
+def _failure(session: ptc.Session, text: str, code: str, reader: Reader) -> Reply:
     """Report a failed call. A long message is stored, and its start returned."""
     if len(text) <= FAILURE_CHARS:
         return Reply((text,), is_error=True, code=code)
@@ -224,34 +257,6 @@ def _failure(session: ptc.Session, text: str, code: str) -> Reply:
         note = f"The whole message has {len(text):,} characters and could not be stored."
     else:
         stored = (kept.sha256,)
-        uri = artifact_uri(kept.sha256)
-        note = f"This is the start. The whole message has {len(text):,} characters: {uri}"
+        where = recall_note(kept, reader)
+        note = f"This is the start. The whole message has {len(text):,} characters. {where}"
     return Reply((start, note), is_error=True, code=code, stored=stored)
-
-
-def _preview(
-    session: ptc.Session,
-    name: str,
-    text: str,
-    data: bytes,
-    images: tuple[ptc.ImageContent, ...],
-    files: tuple[ptc.AttachmentRef, ...],
-) -> Reply:
-    """Store a large result, and return its start with the address of the rest."""
-    try:
-        stored = session.artifacts.keep(data)
-    except OSError as error:
-        problem = (
-            f"Error [result_too_large]: the result of {name} has {len(data):,} bytes and cannot be "
-            f"stored ({error.strerror}); request less"
-        )
-        return Reply((problem,), is_error=True, code="result_too_large")
-    uri = artifact_uri(stored.sha256)
-    note = (
-        f"This is the start. The whole result has {len(data):,} bytes: {uri}. To read part of it, "
-        f"call {name} in a script and return only what you need."
-    )
-    preview = Preview(truncate(text, _PREVIEW_CHARS), len(data), uri)
-    return Reply(
-        (preview.preview, note), preview, images=images, files=files, stored=(stored.sha256,)
-    )

@@ -19,6 +19,7 @@ import ptc
 from ._anthropic_hosted import HostedRun, run_hosted
 from ._anthropic_replies import ToolUses, content_of
 from ._export import Direct, ExportedTool, Exports
+from ._previews import PREVIEW_CHARS
 
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAsyncFunctionTool
@@ -47,6 +48,7 @@ def as_tools(
     direct: Direct = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
 ) -> list[BetaAsyncFunctionTool[Any]]:
     """Return tools for ``AsyncAnthropic().beta.messages.tool_runner(tools=...)``.
 
@@ -59,12 +61,19 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed.
     """
     exports = Exports(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [_runner_tool(exports, item) for item in exports]
 

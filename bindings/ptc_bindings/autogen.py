@@ -18,6 +18,7 @@ from ptc import ToolContext
 
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, store_file
+from ._previews import PREVIEW_CHARS
 
 __all__ = ["as_tools", "tools_from"]
 
@@ -80,6 +81,7 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
 ) -> list[Any]:
     """Return tools (`autogen_core.tools.BaseTool`) for an `AssistantAgent` or a workbench.
 
@@ -92,12 +94,19 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed.
     """
     exports = Exports(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [_as_tool(exports, item) for item in exports]
 

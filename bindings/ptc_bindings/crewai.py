@@ -25,6 +25,7 @@ from ptc import ToolContext
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, plain_value
 from ._mcp_specs import identifier
+from ._previews import PREVIEW_CHARS
 from ._session_calls import AnySession, SessionCalls
 
 __all__ = ["as_tools", "tools_from"]
@@ -84,6 +85,7 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
 ) -> list[Any]:
     """Return tools (`crewai.tools.BaseTool`) for ``Agent(tools=...)``.
 
@@ -98,6 +100,8 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed; if a `Session` is passed
@@ -105,7 +109,12 @@ def as_tools(
     """
     calls = SessionCalls(session, plain=True)
     exports = Exports(
-        calls.session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        calls.session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [_as_tool(exports, calls, item) for item in exports]
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict
 from typing import Any
 
 import ptc
@@ -30,6 +29,7 @@ from ._mcp_progress import Progress
 from ._mcp_specs import identifier
 from ._mcp_tool import convert_tool
 from ._outcome import OUTCOME_SCHEMA
+from ._previews import PREVIEW_CHARS
 from ._reply import Preview, Reply
 from .mcp_tools import MCPServers
 
@@ -148,6 +148,7 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
     ask_client: bool = True,
 ) -> list[Any]:
     """Return tools (`fastmcp.tools.Tool`) for ``FastMCP(tools=...)`` or ``add_tool``.
@@ -161,13 +162,20 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
         ask_client: False: leave every decision to the application.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed.
     """
     exports = Exports(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [_as_tool(exports, item, ask_client) for item in exports]
 
@@ -254,7 +262,7 @@ async def _ask(
 def _result(item: ExportedTool, reply: Reply) -> Any:
     data = reply.data
     if isinstance(data, Preview):
-        data = asdict(data)
+        data = data.to_dict()
     elif reply.run is None and not reply.is_error:
         data = structured_value(data, item.result_schema)
     return call_result(

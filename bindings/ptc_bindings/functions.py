@@ -15,9 +15,11 @@ from typing import Any, Literal, TypeAlias, cast, get_type_hints
 
 import ptc
 from ptc._core._arguments import nearest
+from ptc._records._preview import Reader
 from ptc._tools._untrusted import model_data
 
 from ._allowed import allow_list
+from ._previews import PREVIEW_CHARS, plan_previews
 
 __all__ = ["as_functions", "program_function", "toolset"]
 
@@ -87,6 +89,7 @@ def program_function(
     *,
     allowed_tools: Iterable[str | ptc.Allow] | None = None,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
 ) -> Callable[..., Awaitable[dict[str, Any]]]:
     """Return one async function ``program(source, inputs=None)`` that runs scripts in `session`.
 
@@ -99,6 +102,8 @@ def program_function(
         session: Runs the scripts; must be open while the function is in use.
         allowed_tools: Names of the tools that a script may call. None: all without side effects.
         limits: Limits of each script. None: the session's limits.
+        preview_chars: Characters of a value that the model reads whole; scripts read the rest with
+            `get_tool_response`, if allowed. None: ``limits.max_output_bytes`` alone applies.
 
     Raises:
         UsageError: If a name is unknown.
@@ -106,7 +111,11 @@ def program_function(
     from ._outcome import outcome, outcome_of_error
 
     allowed = allow_list(session, allowed_tools)
-    effective = limits or session.limits
+    previews = plan_previews(
+        session.select_tools(allowed), limits or session.limits, preview_chars, ()
+    )
+    effective = previews.limits
+    reader: Reader = "script" if previews.offers_tool else previews.reader
 
     async def program(source: str, inputs: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
@@ -115,7 +124,7 @@ def program_function(
             )
         except ptc.PtcError as error:
             return outcome_of_error(error)
-        row = outcome(result, next_step=_PAUSED)
+        row = outcome(result, next_step=_PAUSED, reader=reader)
         untrusted = session.untrusted_in(call.tool for call in result.calls)
         return cast("dict[str, Any]", model_data(row, untrusted))
 

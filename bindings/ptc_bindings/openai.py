@@ -41,6 +41,7 @@ from ._openai_calls import Call, chat_calls, chat_items, echo, response_calls, r
 from ._openai_offers import Offer, offers
 from ._openai_results import read_output
 from ._openai_schema import relaxed, strict_schema
+from ._previews import PREVIEW_CHARS
 from ._reply import Preview, Reply, reply_of_error
 
 __all__ = ["Tools", "as_tools", "tools_from"]
@@ -152,6 +153,7 @@ def as_tools(
     direct: Direct = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
     api: Api = "responses",
     strict: bool = False,
     text: bool = False,
@@ -165,6 +167,8 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
         api: API of the request.
         strict: True: definitions in OpenAI's strict form, so that the API guarantees the form of
             the arguments. ``inputs`` of a script is JSON text then. A tool that has no such form,
@@ -182,7 +186,12 @@ def as_tools(
     if hosted and api == "chat":
         raise ptc.UsageError("hosted=True needs the Responses API; pass api='responses'")
     exports = Exports(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     found = list(offers(exports, strict=strict, text=text))
     inner = None
@@ -194,7 +203,12 @@ def as_tools(
         size = exports.limits.max_tool_result_bytes
         whole = replace(exports.limits, max_output_bytes=size)
         inner = Exports(
-            session, allowed_tools=allowed_tools, direct=direct, program=False, limits=whole
+            session,
+            allowed_tools=allowed_tools,
+            direct=direct,
+            program=False,
+            limits=whole,
+            preview_chars=None,
         )
     return Tools(exports, api, found, inner)
 

@@ -15,6 +15,7 @@ import ptc
 
 from ._export import Direct, Exports
 from ._openai_offers import offers
+from ._previews import PREVIEW_CHARS
 
 if TYPE_CHECKING:
     from agents import Agent, FunctionTool, Tool
@@ -67,6 +68,7 @@ def as_tools(
     direct: Direct = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
     strict: bool = False,
     approved_by: str = "OpenAI Agents SDK",
 ) -> list[Tool]:
@@ -87,6 +89,8 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
         strict: True: definitions in OpenAI's strict form, where there is one; ``inputs`` of a
             script is JSON text then.
         approved_by: Name of the approver in the record of a decision.
@@ -101,6 +105,11 @@ def as_tools(
         msg = f"install the OpenAI Agents SDK: pip install 'ptc-host[openai-agents]' ({error})"
         raise ptc.SetupError(msg) from error
     exports = Exports(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [function_tool(exports, item, approved_by) for item in offers(exports, strict=strict)]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import ptc
 
 from ._export import Direct, Exports
+from ._previews import PREVIEW_CHARS
 
 if TYPE_CHECKING:
     from pydantic_ai.tools import Tool
@@ -80,6 +81,7 @@ def as_tools(
     direct: Direct = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
 ) -> list[Tool[Any]]:
     """Return tools for ``Agent(tools=...)``: ``program``, and single tools with `direct`.
 
@@ -95,6 +97,8 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed.
@@ -102,7 +106,12 @@ def as_tools(
     from ._pydantic_ai_agent import agent_tool
 
     exports = Exports(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [agent_tool(exports, item) for item in exports]
 
@@ -114,6 +123,7 @@ def as_toolset(
     direct: Direct = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = PREVIEW_CHARS,
     id: str | None = None,
 ) -> FunctionToolset[Any]:
     """Return the tools of `as_tools` as one toolset, for ``Agent(toolsets=...)``.
@@ -124,11 +134,17 @@ def as_toolset(
         direct: As for `as_tools`.
         program: As for `as_tools`.
         limits: As for `as_tools`.
+        preview_chars: As for `as_tools`.
         id: Id of the toolset, which durable execution needs.
     """
     from pydantic_ai.toolsets import FunctionToolset
 
     tools = as_tools(
-        session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return FunctionToolset(tools, id=id)

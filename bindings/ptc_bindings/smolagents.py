@@ -113,6 +113,7 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
+    preview_chars: int | None = None,
 ) -> list[Any]:
     """Return tools (`smolagents.Tool`) for a `ToolCallingAgent` or a `CodeAgent`.
 
@@ -125,6 +126,9 @@ def as_tools(
         direct: Tools that are also offered one by one: their names, or True for all allowed.
         program: True: offer scripts.
         limits: Limits of each run. None: the session's.
+        preview_chars: Characters of a result that the model reads whole; `get_tool_response`, if
+            allowed, reads the rest. None: previews only over ``limits.max_output_bytes``, since the
+            code of a `CodeAgent` reads whole values.
 
     Raises:
         UsageError: If a name is unknown, or a direct tool is not allowed; if a `Session` is passed
@@ -132,7 +136,12 @@ def as_tools(
     """
     calls = SessionCalls(session, plain=True)
     exports = Exports(
-        calls.session, allowed_tools=allowed_tools, direct=direct, program=program, limits=limits
+        calls.session,
+        allowed_tools=allowed_tools,
+        direct=direct,
+        program=program,
+        limits=limits,
+        preview_chars=preview_chars,
     )
     return [_as_tool(exports, calls, item) for item in exports]
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from .._core._arguments import nearest, parts_of, path_of
 from .._journal._documents import Documents
 from .._protected import liftable
+from .._records._artifacts import ArtifactStore
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits
 from .._records._result import CallRecord, EventKind, RunResult
@@ -67,6 +68,8 @@ class Shared:
     an unknown one."""
     attachments: AttachmentStore
     """Store of the files that tools make."""
+    artifacts: ArtifactStore
+    """Store of values over their limit; it also finds attachments."""
     unprotected: frozenset[str] = frozenset()
     """Protected paths that the session has unprotected."""
     protected: frozenset[str] = frozenset()

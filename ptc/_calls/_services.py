@@ -13,6 +13,7 @@ import anyio.lowlevel
 from .._journal._documents import CallDocuments
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import EventKind, RunResult
+from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
@@ -133,6 +134,21 @@ class Services:
         ref = self._scope.store(attachment)
         self._call.attached.append(ref)
         return ref
+
+    def open_stored(self, handle: str) -> StoredFile:
+        self._check_open("open_stored")
+        try:
+            found = self._scope.shared.artifacts.open(handle)
+        except OSError as error:
+            msg = f"the stored value {handle!r:.80} cannot be read: {error.strerror or error}"
+            raise ToolError(msg, code="unreadable") from None
+        if found is None:
+            msg = (
+                f"this session has no stored value with handle {handle!r:.80}: copy the handle "
+                "from the note of a truncated result; the value may also have been deleted"
+            )
+            raise ToolError(msg, code="unknown_handle")
+        return found
 
     def _check_open(self, method: str) -> None:
         if self.over:

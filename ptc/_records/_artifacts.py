@@ -16,13 +16,17 @@ from typing import Any
 from .._core import _json
 from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
+from ._stored_file import Signature, StoredFile, digest_of_handle
 
-__all__ = ["ATTACHMENTS", "ArtifactStore", "compute_digest", "shrink"]
+__all__ = ["ATTACHMENTS", "CUT_MARK", "ArtifactStore", "compute_digest", "shrink"]
 
 ATTACHMENTS = "attachments"
 """Folder of the attachments, below that of the artifacts."""
 
-_MARK = "…cut…"
+CUT_MARK = "…cut…"
+"""Key of the note that stands for the missing part of a list or an object."""
+_MAX_VERIFIED = 1_000
+"""Files of which a store knows that their contents match."""
 
 
 class ArtifactStore:
@@ -37,6 +41,7 @@ class ArtifactStore:
     def __init__(self, folder: Path, root: Path | None = None) -> None:
         self._folder = folder
         self._root = root if root is not None and folder.is_relative_to(root) else None
+        self._verified: dict[str, Signature] = {}
 
     @property
     def folder(self) -> Path:
@@ -76,25 +81,66 @@ class ArtifactStore:
         """
         if not _DIGEST.fullmatch(digest):
             return None
-        stores = (self, ArtifactStore(self._folder / ATTACHMENTS, self._root))
-        return next(filter(None, (store._find(digest) for store in stores)), None)
-
-    def _find(self, digest: str) -> tuple[str, bytes] | None:
-        if not self._folder.is_dir():
-            return None
         with contextlib.suppress(OSError):
-            folder = self._open()
-            try:
-                for name in os.listdir(folder):
-                    if name.partition(".")[0] == digest and _is_file(name, folder):
-                        file = os.open(name, _READ, dir_fd=folder)
-                        with open(file, "rb") as opened:
-                            data = opened.read()
-                        if hashlib.sha256(data).hexdigest() == digest:
-                            return name, data
-            finally:
-                os.close(folder)
+            found = self.open(digest)
+            if found is not None:
+                with found:
+                    return found.name, found.read(0, found.size)
         return None
+
+    def open(self, handle: str) -> StoredFile | None:
+        """Open a stored file or attachment to read parts of it; None if there is none.
+
+        Args:
+            handle: Start of its digest, at least 16 hexadecimal digits, or its address. A start
+                that fits several files opens none.
+
+        Raises:
+            OSError: If it cannot be read.
+        """
+        digest = digest_of_handle(handle)
+        if digest is None:
+            return None
+        stores = (self, ArtifactStore(self._folder / ATTACHMENTS, self._root))
+        found = [(store, name) for store in stores for name in store._names(digest)]
+        if len({name.partition(".")[0] for _, name in found}) == 1:
+            files = (store._open_file(name) for store, name in found)
+            return next((file for file in files if file and self._accept(file)), None)
+        return None
+
+    def _accept(self, file: StoredFile) -> bool:
+        """Verify the contents of a file, or close it."""
+        if not file.verify(self._verified.get(file.digest)):
+            file.close()
+            return False
+        if file.signature is not None:
+            if len(self._verified) >= _MAX_VERIFIED:
+                self._verified.clear()
+            self._verified[file.digest] = file.signature
+        return True
+
+    def _names(self, digest: str) -> list[str]:
+        """Names of the files whose digest starts with `digest`."""
+        if not self._folder.is_dir():
+            return []
+        folder = self._open()
+        try:
+            names = [name for name in os.listdir(folder) if name.startswith(digest)]
+        finally:
+            os.close(folder)
+        return [name for name in names if _DIGEST.fullmatch(name.partition(".")[0])]
+
+    def _open_file(self, name: str) -> StoredFile | None:
+        folder = self._open()
+        try:
+            if not _is_file(name, folder):
+                os.close(folder)
+                return None
+            file = os.open(name, _READ, dir_fd=folder)
+        except BaseException:
+            os.close(folder)
+            raise
+        return StoredFile(name, name.partition(".")[0], file, folder)
 
     def _open(self) -> int:
         if self._root is None:
@@ -170,7 +216,7 @@ def shrink(value: Any, most_bytes: int) -> Any:
     while len(_json.dumps(short)) > most_bytes:
         budget = budget * 3 // 4
         if budget < _SMALLEST:
-            return {_MARK: "value left out"} if most_bytes >= _SMALLEST else None
+            return {CUT_MARK: "value left out"} if most_bytes >= _SMALLEST else None
         short = _shorten(value, budget)
     return short
 
@@ -196,7 +242,7 @@ def _shorten(value: Any, budget: int) -> Any:
         return _shorten_list(_batches(value), budget)
     if kind in (dict, OBJECT):
         return _shorten_object(_groups(value), budget)
-    return {_MARK: "number left out"}
+    return {CUT_MARK: "number left out"}
 
 
 def _shorten_text(pieces: Iterator[str], budget: int) -> str:
@@ -209,7 +255,7 @@ def _shorten_text(pieces: Iterator[str], budget: int) -> str:
             kept.append(piece[:room].encode()[:room])
             room -= len(kept[-1])
     text = b"".join(kept).decode(errors="ignore")
-    return f"{text} {_MARK} {length - len(text):,} of {length:,} characters left out"
+    return f"{text} {CUT_MARK} {length - len(text):,} of {length:,} characters left out"
 
 
 def _shorten_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
@@ -229,7 +275,7 @@ def _shorten_list(batches: Iterator[Sequence[Any]], budget: int) -> list[Any]:
             room -= size
         count += len(batch)
     missing = count - len(kept)
-    note = {_MARK: f"{missing:,} of {count:,} items left out"}
+    note = {CUT_MARK: f"{missing:,} of {count:,} items left out"}
     return [*kept, note] if missing else kept
 
 
@@ -255,7 +301,7 @@ def _shorten_object(groups: Iterator[Mapping[str, Any]], budget: int) -> dict[st
         left -= 1
     kept = {key: _shorten(item, shares[key]) for key, (item, _) in chosen.items()}
     if count > len(kept):
-        kept[_MARK] = f"{count - len(kept):,} of {count:,} keys left out"
+        kept[CUT_MARK] = f"{count - len(kept):,} of {count:,} keys left out"
     return kept
 
 

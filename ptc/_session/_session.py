@@ -228,6 +228,7 @@ class Session(AgentSession, SavedSession):
             root=folder,
             known=catalog.tools,
             attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
+            artifacts=store,
             unprotected=lifted,
             protected=validate_protected(folder, (*named, *made_from, *kinds.paths(), *trusted)),
             environment=environment_of(catalog.tools.values(), env),

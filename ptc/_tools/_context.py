@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .._core._arguments import require_range
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import MAXIMA, Limits
+from .._records._stored_file import StoredFile
 from ..errors import UsageError
 from ._approval import ApprovalNeededError
 
@@ -43,6 +44,8 @@ class CallServices(Protocol):
     def watched(self) -> bool: ...  # as ToolContext.watched
 
     def attach(self, attachment: Attachment) -> AttachmentRef: ...
+
+    def open_stored(self, handle: str) -> StoredFile: ...
 
     def output(self, partial: Any) -> None: ...
 
@@ -178,6 +181,18 @@ class ToolContext:
             UsageError: If a session with a journal did not create this context.
         """
         return self._host("documents").documents
+
+    def open_stored(self, handle: str) -> StoredFile:
+        """Open a stored value or attachment of the session, to read parts of it; close it after.
+
+        Args:
+            handle: Its handle, SHA-256 or address.
+
+        Raises:
+            ToolError: ``unknown_handle`` if the session has no such file, or it was changed.
+            UsageError: If a session did not create this context.
+        """
+        return self._host("open_stored").open_stored(handle)
 
     def require_approval(self) -> None:
         """Return if the call was approved; otherwise end it, and request its approval.

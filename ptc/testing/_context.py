@@ -12,6 +12,7 @@ from .._journal._database import Database
 from .._journal._documents import CallDocuments, Documents
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import RunResult
+from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext, ambient_call
 from .._tools._reach import Reach
 from .._tools._tool import Tool
@@ -114,6 +115,10 @@ class _Services:
     def attach(self, attachment: Attachment) -> AttachmentRef:
         msg = "a context of ptc.testing.tool_context stores no files; test attach with a Session"
         raise ToolError(msg, code="attachment_failed")
+
+    def open_stored(self, handle: str) -> StoredFile:
+        msg = "a context of ptc.testing.tool_context stores no files; test with a Session"
+        raise ToolError(msg, code="unknown_handle")
 
     def output(self, partial: Any) -> None:
         """Do nothing: nobody subscribed."""

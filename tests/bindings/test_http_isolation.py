@@ -27,9 +27,10 @@ pytestmark = pytest.mark.anyio
 CLIENTS = {
     "alice": "",
     "alice-2": "",
-    "bob": 'allow = ["read", "glob", "ls"]\n',
+    "bob": 'allow = ["read", "glob", "ls", "get_tool_response"]\n',
     "carol": "allow = []\nlimits = { timeout_ms = 400, max_tool_calls = 2 }\n",
 }
+ALLOWED = "read,grep,glob,get_tool_response"
 LARGE = "return 'secret of alice ' * 10_000"
 
 
@@ -38,7 +39,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
     root = tmp_path_factory.mktemp("isolation") / "workspace"
     root.mkdir()
     (root / "a.py").write_text("x = 1\n")
-    with http_server(root, "--allow", "read,grep,glob", clients=CLIENTS) as found:
+    with http_server(root, "--allow", ALLOWED, clients=CLIENTS) as found:
         yield found
 
 
@@ -89,6 +90,27 @@ async def test_client_cannot_read_artifacts_of_another_client(server: HttpServer
         await run_id_of(bob, LARGE)
         assert "secret of alice" in (await read(bob, uri)).text
         assert not (await alice.call_tool("program_status", {"run_id": run_id})).is_error
+
+
+@over_pipes
+async def test_client_cannot_recall_values_of_another_client(server: HttpServer) -> None:
+    large = "return 'recall of alice ' * 10_000"
+    async with connect(server, "alice") as alice, connect(server, "bob") as bob:
+        _, result = await run_id_of(alice, large)
+        digest = result.structured_content["truncated"]["uri"].rpartition("/")[2]
+        assert f'get_tool_response(handle="{digest[:16]}")' in texts(result)[1]
+        for handle in (digest[:16], digest, f"ptc://artifacts/{digest}"):
+            found = await alice.call_tool("get_tool_response", {"handle": handle})
+            assert "recall of alice" in texts(found)[0]
+            refused = await bob.call_tool("get_tool_response", {"handle": handle})
+            unknown = await bob.call_tool("get_tool_response", {"handle": "0" * 16})
+            assert refused.is_error
+            assert texts(refused) == texts(unknown)
+            body = f"return await ctx.get_tool_response('{handle}')"
+            inside = await bob.call_tool("program", script(body))
+            assert (inside.is_error, "not allowed" in texts(inside)[0]) == (True, True)
+        await run_id_of(bob, large)
+        assert not (await bob.call_tool("get_tool_response", {"handle": digest})).is_error
 
 
 @over_pipes

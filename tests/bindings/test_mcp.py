@@ -373,9 +373,11 @@ async def test_large_direct_result_is_a_preview_with_an_address(root: Path) -> N
     assert not result.is_error
     shown, note = texts(result)
     assert shown == result.structured_content["preview"]
-    assert shown.startswith('{"rows":[{"n":0')
-    assert len(shown) == 2_000
-    assert f"The whole result has 2,100 bytes: {uri}." in note
+    rows = json.loads(shown)["rows"]
+    assert rows[0] == {"n": 0, "none": None}
+    assert rows[-1] == {"…cut…": f"{101 - len(rows)} of 100 items left out"}
+    assert len(shown) + len(note) <= 500
+    assert note == f"[Truncated: {len(shown)} of 2,100 characters. All of it: {uri}]"
     assert json.loads(whole.text)["rows"][99] == {"n": 99, "none": None}
 
 

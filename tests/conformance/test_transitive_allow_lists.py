@@ -94,6 +94,9 @@ DRIVERS: dict[str, Driver] = {
 }
 """Tools that call tools: those of a session, and `hand_over` and `saved` of these tests."""
 
+ONLY_LOOK = {"bash"}
+"""Tools that look up names in ``ctx.tools`` and call none of them."""
+
 DOORS = {
     "bindings/ptc_bindings/_export.py": "bindings/test_export.py",
     "bindings/ptc_bindings/_mcp_programs.py": "bindings/test_mcp.py",
@@ -181,7 +184,12 @@ async def session(
 
 def callers(session: Session) -> list[str]:
     """Return the tools that can call tools."""
-    return [name for name, item in all_tools(session).items() if powers_of(item)]
+    powers = {name: powers_of(item) for name, item in all_tools(session).items()}
+    return [
+        name
+        for name, found in powers.items()
+        if found and not (name in ONLY_LOOK and found == {"tools"})
+    ]
 
 
 def planted(session: Session) -> list[str]:

@@ -320,7 +320,7 @@ async def agent_reads_text_unchanged(peer: Peer, root: Path) -> None:
 async def agent_reads_the_start_of_a_big_result(peer: Peer, root: Path) -> None:
     found = await ask(peer, root, "big", {"size": 1_000_000}, direct=True)
     assert 1_000 < len(found.text) < 20_000
-    assert "1,000,002 bytes" in found.text
+    assert "of 1,000,000 characters" in found.text
     assert not found.is_error
 
 

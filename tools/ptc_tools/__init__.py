@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from .files._read import read as read
     from .files._read_files import FileProblem, FileRest, FileText, read_files
     from .files._write import write as write
+    from .recall._parts import StoredPart
+    from .recall._search import Occurrence
+    from .recall._tool import get_tool_response
     from .search._glob import glob as glob
     from .search._grep import MatchCount, grep
     from .search._lines import Match
@@ -83,6 +86,7 @@ _BUILTIN = (
     "git",
     "batch",
     "verify_commands",
+    "get_tool_response",
 )
 """The tools of `builtin`, in the order in which a model sees them."""
 
@@ -109,6 +113,7 @@ __all__ = [
     "FileText",
     "Match",
     "MatchCount",
+    "Occurrence",
     "Page",
     "Preset",
     "SearXNG",
@@ -118,6 +123,7 @@ __all__ = [
     "SkillInstructions",
     "SkillRun",
     "SkillText",
+    "StoredPart",
     "Tavily",
     "TodoItem",
     "TodoList",
@@ -130,6 +136,7 @@ __all__ = [
     "compat",
     "detect_checks",
     "edit",
+    "get_tool_response",
     "git",
     "git_tool",
     "glob",
@@ -177,6 +184,9 @@ __getattr__, __dir__ = lazy_exports(
         "files._read": ["read"],
         "files._read_files": ["FileProblem", "FileRest", "FileText", "read_files"],
         "files._write": ["write"],
+        "recall._parts": ["StoredPart"],
+        "recall._search": ["Occurrence"],
+        "recall._tool": ["get_tool_response"],
         "search._glob": ["glob"],
         "search._grep": ["MatchCount", "grep"],
         "search._lines": ["Match"],

@@ -24,6 +24,7 @@ from pydantic import Field
 
 from ptc import Attachment, Tool, ToolContext, ToolError, UsageError, tool
 from ptc._protected import explain
+from ptc._records._preview import RECALL, recall_call
 from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
 
 from ._killable import in_killable_thread
@@ -229,9 +230,8 @@ def _collect(ended: CommandOutcome, budget: int, ctx: ToolContext) -> CommandRes
     for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):
         where = ""
         if output.total_bytes > budget:
-            where = _store(ctx, name, output)
-            kept += [where] if where else []
-            where = where or "could not be stored"
+            path, where = _store(ctx, name, output)
+            kept += [path] if path else []
         texts.append(_shorten(output, budget, where))
     stdout, stderr = texts
     between = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
@@ -249,15 +249,16 @@ def _collect(ended: CommandOutcome, budget: int, ctx: ToolContext) -> CommandRes
     )
 
 
-def _store(ctx: ToolContext, name: str, output: Output) -> str:
-    """Store a whole stream as an artifact; return its path, or ``""`` if that fails."""
+def _store(ctx: ToolContext, name: str, output: Output) -> tuple[str, str]:
+    """Store a whole stream as an artifact; return its path, if any, and how a reader gets it."""
     data = output.head + output.tail
     try:
         ref = ctx.attach(Attachment(name=f"{name}.txt", media_type="text/plain", data=data))
     except (ToolError, UsageError):
-        return ""
-    path = Path(ref.path)
-    return str(path.relative_to(ctx.root)) if path.is_relative_to(ctx.root) else ref.path
+        return "", "could not be stored"
+    plain = Path(ref.path)
+    path = str(plain.relative_to(ctx.root)) if plain.is_relative_to(ctx.root) else ref.path
+    return path, recall_call(ref.id) if RECALL in ctx.tools else path
 
 
 def _shorten(output: Output, budget: int, where: str) -> str:

@@ -36,6 +36,7 @@ _ALIASES: dict[str, dict[str, str]] = {
     "grep": {"ignoreCase": "ignore_case"},
     "bash": {"command": "cmd", "timeoutMs": "timeout_ms"},
     "manage_todo_list": {"todoList": "todo_list", "expectedVersion": "expected_version"},
+    "get_tool_response": {"executionId": "handle"},
 }
 """Other names of parameters, by built-in tool."""
 _NAMES = {"read": "readFile", "write": "writeFile"}

@@ -26,8 +26,9 @@ def price(item: str) -> int:
 
 async def test_direct_calls_need_neither_workers_nor_a_journal(tmp_path: Path) -> None:
     catalog, models = collect_tools([price], (), None)
+    store = ArtifactStore(tmp_path / "artifacts", tmp_path)
     attachments = AttachmentStore(ArtifactStore(tmp_path / "attachments", tmp_path))
-    shared = Shared(root=tmp_path, known=catalog.tools, attachments=attachments)
+    shared = Shared(root=tmp_path, known=catalog.tools, attachments=attachments, artifacts=store)
     direct = DirectCalls(catalog, shared, Limits())
     session = ToolSession(catalog, models, tmp_path, direct)
     with pytest.raises(SessionClosedError, match="is not open"):

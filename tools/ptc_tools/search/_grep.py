@@ -24,6 +24,7 @@ __all__ = [
     "MAX_TEXT_BYTES",
     "MatchCount",
     "grep",
+    "pattern_options",
 ]
 
 DEFAULT_LIMIT = 10_000
@@ -124,7 +125,7 @@ async def grep(
         output: "files": a list of the paths of files with a match. "count": a list of {path,
             count} with the number of lines that match in each.
     """
-    options = _pattern_options(pattern, ignore_case=ignore_case, literal=literal)
+    options = pattern_options(pattern, ignore_case=ignore_case, literal=literal)
     wanted = None
     if glob is not None:
         wanted = compile_pattern(glob) if isinstance(glob, str) else any_of(glob)
@@ -144,7 +145,7 @@ async def grep(
     return await run_killable(search)
 
 
-def _pattern_options(pattern: str, *, ignore_case: bool, literal: bool) -> list[str]:
+def pattern_options(pattern: str, *, ignore_case: bool, literal: bool) -> list[str]:
     why = None
     if "\0" in pattern:
         why = "it has a NUL character; files with one are binary and are not searched"

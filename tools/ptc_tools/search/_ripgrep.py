@@ -93,7 +93,13 @@ async def run_killable(body: Callable[[Ripgrep], _T]) -> _T:
 class Ripgrep:
     """One process of ripgrep. Only `kill` may be called from another thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, remedy: str = "literal=True searches for plain text") -> None:
+        """Start nothing yet.
+
+        Args:
+            remedy: Advice in the error of an invalid pattern.
+        """
+        self._remedy = remedy
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
@@ -105,7 +111,7 @@ class Ripgrep:
         Raises:
             ToolError: ``failed`` if ripgrep is missing or fails.
         """
-        output = self._start(root, place, ["--files", *options])
+        output = self._start_in(root, place, ["--files", *options])
         for record, _ in _records(output, with_position=False):
             yield os.fsdecode(record).removeprefix("./")
         self._finish()
@@ -132,7 +138,7 @@ class Ripgrep:
             "--no-mmap",
             *options,
         ]
-        output = self._start(root, place, arguments)
+        output = self._start_in(root, place, arguments)
         for token, position in _records(output, with_position=True):
             while note := _BINARY_NOTE.match(token):
                 yield os.fsdecode(note[1]).removeprefix("./"), None
@@ -140,6 +146,34 @@ class Ripgrep:
             if position is not None:
                 line, offset = position.split(b":", 2)[:2]
                 yield os.fsdecode(token).removeprefix("./"), Hit(int(line), int(offset))
+        self._finish()
+
+    def occurrences(
+        self, folder: int, name: str, options: Sequence[str]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield line, offset and length in bytes of each occurrence in one file; lines from 0.
+
+        Args:
+            folder: Descriptor of the folder of the file.
+            name: Name of the file.
+            options: The pattern, and how it is matched.
+
+        Raises:
+            ToolError: As for `lines`.
+        """
+        arguments = [
+            "--no-filename",
+            "--no-heading",
+            "--line-number",
+            "--byte-offset",
+            "--only-matching",
+            "--text",
+            "--encoding=none",
+            # A value may be one line of a gigabyte, which would not fit into a buffer.
+            "--mmap",
+            *options,
+        ]
+        yield from _occurrences(self._start(folder, name, b"", arguments))
         self._finish()
 
     def kill(self) -> None:
@@ -161,14 +195,16 @@ class Ripgrep:
             os.close(self._errors)
             self._errors = -1
 
-    def _start(self, root: Root, place: Place, options: Sequence[str]) -> IO[bytes]:
+    def _start_in(self, root: Root, place: Place, options: Sequence[str]) -> IO[bytes]:
+        return self._start(root.fd, place.path, _ignore_rules(root, place), options)
+
+    def _start(self, folder: int, path: str, rules: bytes, options: Sequence[str]) -> IO[bytes]:
         program = _binary()
-        rules = _ignore_rules(root, place)
         self._errors = os.memfd_create("ripgrep-errors")
         to_read, to_write = os.pipe()
         # ripgrep reads all rules before it opens anything else, and its memory limit is set before
         # they end. `./` prevents a name that starts with a dash from being an option.
-        rest = ["--ignore-file=/proc/self/fd/0", "--", f"./{place.path}"]
+        rest = ["--ignore-file=/proc/self/fd/0", "--", f"./{path}"]
 
         def spawn() -> subprocess.Popen[bytes]:
             return subprocess.Popen(  # noqa: S603 - no shell; each value is one argument
@@ -177,7 +213,7 @@ class Ripgrep:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 # By descriptor: another folder may have its name by now.
-                cwd=f"/proc/self/fd/{root.fd}",
+                cwd=f"/proc/self/fd/{folder}",
                 env={},
             )
 
@@ -185,7 +221,7 @@ class Ripgrep:
             with self._lock:
                 if self._killed:
                     raise ToolError("the search was cancelled", code="cancelled")
-                process = self._process = in_reading_thread(spawn, root.fd, program)
+                process = self._process = in_reading_thread(spawn, folder, program)
             os.close(to_read)
             to_read = -1
             limits = (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)
@@ -214,7 +250,7 @@ class Ripgrep:
             # 1: nothing found. 2 without a message: a file could not be opened (--no-messages).
             return
         if code == 2:
-            raise ToolError(_pattern_message(words), code="bad_pattern")
+            raise ToolError(_pattern_message(words, self._remedy), code="bad_pattern")
         if self._killed:
             raise ToolError("the search was cancelled", code="cancelled")
         if code < 0:
@@ -227,11 +263,11 @@ class Ripgrep:
         raise ToolError(msg.strip(), code="failed")
 
 
-def _pattern_message(words: str) -> str:
+def _pattern_message(words: str, remedy: str) -> str:
     text = words.removeprefix("rg: ").partition("\n\nConsider enabling")[0]
     return (
         f"{text}\n(the pattern is a regular expression of Rust's regex crate, matched by line, "
-        "without look-around and back-references; literal=True searches for plain text)"
+        f"without look-around and back-references; {remedy})"
     )
 
 
@@ -266,6 +302,29 @@ def _records(output: IO[bytes], *, with_position: bool) -> Iterator[tuple[bytes,
             raise ToolError("ripgrep's output is invalid: a record is too long")
     if with_position and buffer:
         yield buffer, None
+
+
+def _occurrences(output: IO[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Read ``line:offset:text`` of each occurrence; a text of any length is only counted."""
+    buffer = b""
+    long: tuple[int, int, int] | None = None
+    while chunk := os.read(output.fileno(), 65_536):
+        buffer += chunk
+        start = 0
+        while (newline := buffer.find(b"\n", start)) >= 0:
+            record = buffer[start:newline]
+            yield _occurrence(record) if long is None else (*long[:2], long[2] + len(record))
+            start, long = newline + 1, None
+        buffer = buffer[start:]
+        if len(buffer) > _MAX_RECORD_BYTES:
+            more = len(buffer)
+            long = _occurrence(buffer) if long is None else (*long[:2], long[2] + more)
+            buffer = b""
+
+
+def _occurrence(record: bytes) -> tuple[int, int, int]:
+    line, offset, text = record.split(b":", 2)
+    return int(line) - 1, int(offset), len(text)
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,1 @@
+"""`get_tool_response`: stored values and attachments, read again in parts."""

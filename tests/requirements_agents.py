@@ -45,6 +45,15 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "core/agents/test_kinds.py::test_kind_of_a_project_replaces_a_builtin_one",
         ),
     ),
+    "R2-47": (
+        "a long result is a preview with a handle, for a model at any door, and scripts page it",
+        (
+            "bindings/test_previews.py::test_note_and_tool_are_offered_together",
+            "tools/test_recall.py::test_stored_value_comes_back_as_it_is",
+            "tools/test_recall.py::test_script_pages_a_value_and_an_attachment",
+            "tools/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory",
+        ),
+    ),
     "R2-48": (
         "`verify_commands` reports checks with evidence",
         (
@@ -71,6 +80,15 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "R3-27": (
         "a stale version is refused",
         ("tools/test_todo.py::test_stale_version_changes_nothing",),
+    ),
+    "R3-28": (
+        "`get_tool_response` returns a value whole, in parts, by pointer or by search",
+        (
+            "tools/test_recall.py::test_value_that_fits_is_whole_and_a_longer_one_is_paged",
+            "tools/test_recall.py::test_text_is_read_by_lines",
+            "tools/test_recall.py::test_pointer_leads_to_a_part",
+            "tools/test_recall.py::test_search_finds_text_with_context_and_pointer",
+        ),
     ),
     "R3-29": (
         "`response` finishes an agent whose answer has a schema",
@@ -153,6 +171,37 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "each operation is an event with the list",
         ("tools/test_todo.py::test_each_operation_is_an_event_with_the_list",),
     ),
+    "CG-90": (
+        "a result over its limit is truncated; the note stands only beside a truncated text",
+        (
+            "bindings/test_previews.py::test_text_at_below_and_above_the_limit",
+            "core/records/test_preview.py::test_note_stands_only_beside_a_truncated_text",
+            "core/records/test_preview.py::test_raw_value_is_stored_whole",
+        ),
+    ),
+    "CG-91": (
+        "the note and the tool that it names appear together",
+        (
+            "bindings/test_previews.py::test_note_and_tool_are_offered_together",
+            "core/records/test_preview.py::test_note_names_the_tool_only_for_a_reader_that_has_it",
+        ),
+    ),
+    "CG-93": (
+        "a handle opens values of the own session; any other is an error that says so",
+        (
+            "core/records/test_stored_file.py::test_value_is_opened_by_handle_digest_and_address",
+            "tools/test_recall.py::test_unknown_handle_is_an_error_that_says_so",
+            "tools/test_recall.py::test_handle_of_another_session_is_unknown",
+            "bindings/test_http_isolation.py::test_client_cannot_recall_values_of_another_client",
+        ),
+    ),
+    "CG-94": (
+        "falsy values survive",
+        (
+            "tools/test_recall.py::test_falsy_parts_survive",
+            "core/records/test_preview.py::test_falsy_value_is_shown_as_it_is",
+        ),
+    ),
     "CG-100": (
         "a call that conforms to the schema ends the agent; an invalid one can be corrected",
         (
@@ -190,6 +239,14 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 NOT_TAKEN: dict[str, str] = {
+    "CG-92": (
+        "A conversation belongs to the application's framework, which summarises it. ptc "
+        "shortens a result once, before a model reads it, and never afterwards."
+    ),
+    "CG-95": (
+        "Arguments that a model wrote are part of its conversation, which belongs to the "
+        "framework. Records have large arguments by size and digest (SM-55)."
+    ),
     "CG-104": (
         "Child agents always get the tool `response`, which works with every model and "
         "leaves the other tools usable in the same request. `generate_object` uses the "

@@ -165,10 +165,15 @@ def _skills(settings: Settings) -> list[Toolset]:
             msg = f"{setting.subject}: the toolset {_SKILLS!r} has no folder; set the key `skills`"
             raise UsageError(msg)
         return []
+    subject, folders = settings.by_name["skills"].subject, settings.paths("skills")
+    for folder in folders:
+        if folder.resolve() == settings.root.resolve():
+            msg = f"{subject}: {folder} is the root itself, and tools must not change skills"
+            raise UsageError(f"{msg}; put them into a folder in it")
     try:
-        return [installed_toolset(_SKILLS, folders=settings.paths("skills"))]
+        return [installed_toolset(_SKILLS, folders=folders)]
     except UsageError as error:
-        raise UsageError(f"{settings.by_name['skills'].subject}: {error}") from None
+        raise UsageError(f"{subject}: {error}") from None
 
 
 def _limits(settings: Settings) -> tuple[Limits, Limits | None]:

@@ -231,6 +231,9 @@ def test_change_of_a_skill_has_no_effect_on_the_session(skills: Path, add_skill:
     (folder / "SKILL.md").write_text("changed")
     (folder / "sort.py").write_text("changed")
     assert (skill.body, skill.script("sort.py")) == ("Do it.", ("sort.py", run))
+    assert skill.read("SKILL.md", 1, 1) == "name: sort-mail\n"
+    assert skill.read("sort.py", 0, None) == run
+    assert skill.read("sort.py", 1, None) == "    return 1\n"
 
 
 # --- protection -----------------------------------------------------------------------------------
@@ -269,6 +272,9 @@ def test_key_of_the_configuration_adds_the_tools(
 def test_wrong_key_of_the_configuration_names_its_line(root: Path) -> None:
     (root / "ptc.toml").write_text('\nskills = ["none"]\n')
     with pytest.raises(UsageError, match=r"ptc\.toml:2: skills: .*none cannot be read"):
+        Session.from_config(root, config=root / "ptc.toml")
+    (root / "ptc.toml").write_text('skills = ["."]\n')
+    with pytest.raises(UsageError, match=r"ptc\.toml:1: skills: .* is the root itself"):
         Session.from_config(root, config=root / "ptc.toml")
     (root / "ptc.toml").write_text('toolsets = ["skills"]\n')
     with pytest.raises(UsageError, match=r"ptc\.toml:1: toolsets: .* set the key `skills`"):

@@ -9,6 +9,7 @@ Rule 2: SKILL.md and the scripts are read once. A later change of them has no ef
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from ptc._tools._search import WordIndex
 
 from ..files._path_errors import quote
 from ..files._paths import Root
-from ..files._read import text_of
+from ..files._read import read_lines, text_of
 from ._allowed import problems_of
 from ._format import Header, parse_skill
 
@@ -69,11 +70,27 @@ class SkillFolder:
     """Files relative to the folder, without SKILL.md."""
     scripts: Mapping[str, str] = field(repr=False)
     """Sources of the scripts that define `run`, by file."""
+    text: str = field(repr=False)
+    """SKILL.md, whole."""
 
     @property
     def name(self) -> str:
         """Name of the skill."""
         return self.header.name
+
+    def read(self, file: str, offset: int, limit: int | None) -> str:
+        """Return a file, or lines of it.
+
+        Raises:
+            ToolError: As `read_lines`.
+        """
+        text = self.text if file in _NAMES else self.scripts.get(file)
+        if text is None:
+            with Root(self.folder) as root:
+                return read_lines(root, file, offset, limit)
+        # A line ends with a line feed only, as for `read`.
+        lines = io.StringIO(text, newline="\n")
+        return "".join(islice(lines, offset, None if limit is None else offset + limit))
 
     def script(self, name: str) -> tuple[str, str]:
         """Return file and source of a script, named with or without the folder ``scripts/``.
@@ -205,7 +222,7 @@ def _read_skill(path: Path) -> tuple[SkillFolder, list[str]]:
     where = str(path / name)
     header, body, warnings = parse_skill(text, path.name, where)
     first_line = text.count("\n", 0, text.rfind(body)) if body else 0
-    skill = SkillFolder(header, body, first_line, folder, files, scripts)
+    skill = SkillFolder(header, body, first_line, folder, files, scripts, text)
     problems = problems_of(header.allowed_tools)
     return skill, [*warnings, *(f"{where}: {problem}" for problem in problems)]
 

@@ -15,8 +15,6 @@ from pydantic import Field
 from ptc import Failure, RunResult, Tool, ToolContext, ToolError, Toolset, UsageError, tool
 from ptc._tools._tool import renamed
 
-from ..files._paths import Root
-from ..files._read import read_lines
 from ._allowed import allowed_tools
 from ._library import Library, SkillFolder
 from ._results import (
@@ -185,15 +183,14 @@ def _instructions(skill: SkillFolder, root: Path) -> SkillInstructions:
 
 
 def _read_file(skill: SkillFolder, file: str, offset: int, limit: int | None) -> SkillText:
-    with Root(skill.folder) as root:
-        try:
-            text = read_lines(root, file, offset, limit)
-        except ToolError as error:
-            if error.code not in ("not_found", "outside_root"):
-                raise
-            known = ", ".join(skill.files[:MAX_LISTED]) or "none"
-            msg = f"skill {skill.name!r} has no file {file!r:.200} in its folder; files: {known}"
-            raise ToolError(msg, code=error.code) from None
+    try:
+        text = skill.read(file, offset, limit)
+    except ToolError as error:
+        if error.code not in ("not_found", "outside_root"):
+            raise
+        known = ", ".join(skill.files[:MAX_LISTED]) or "none"
+        msg = f"skill {skill.name!r} has no file {file!r:.200} in its folder; files: {known}"
+        raise ToolError(msg, code=error.code) from None
     return SkillText(skill.name, file, text, offset)
 
 

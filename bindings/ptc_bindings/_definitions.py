@@ -10,6 +10,8 @@ import ptc
 from ptc._runs._program_tool import DESCRIPTION_CHARS, PROGRAM
 from ptc._tools._names import list_within
 
+from ._previews import is_recall
+
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, Tool
 
@@ -156,6 +158,9 @@ def _output_schema(tool: ptc.Tool) -> dict[str, Any] | None:
     """
     from ._outcome import OUTCOME_SCHEMA
 
+    if is_recall(tool):
+        # The description has the fields, in fewer characters.
+        return {"type": "object", "required": ["value"]}
     if runs_as_program(tool):
         return OUTCOME_SCHEMA
     schema = tool.result_schema

@@ -15,7 +15,7 @@ from typing import Any
 import ptc
 from ptc._records._preview import RECALL, Reader
 
-__all__ = ["PREVIEW_CHARS", "RECALL", "Previews", "plan_previews"]
+__all__ = ["PREVIEW_CHARS", "RECALL", "Previews", "is_recall", "plan_previews"]
 
 PREVIEW_CHARS = 16_000
 """Default of the bindings: about 4,000 tokens."""

@@ -30,6 +30,8 @@ from ._previews import Previews, is_recall
 
 __all__ = ["Preview", "Reply", "reply_of_error", "reply_of_run", "reply_of_tool"]
 
+_SHOWN_PART = 4
+"""A model reads a quarter of what needs no preview, and then knows what to ask for."""
 _NOTE_CHARS = 200
 """Room for the address of the rest of a long error."""
 _SHOWN_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -209,7 +211,14 @@ async def reply_of_tool(
 def _shorten(session: ptc.Session, whole: Reply, value: Any, previews: Previews) -> Reply:
     """Store a large result, and return its start with the way to the rest."""
     (text,) = whole.texts
-    found = preview_of(value, session.artifacts, previews.chars, text=text, reader=previews.reader)
+    found = preview_of(
+        value,
+        session.artifacts,
+        previews.chars,
+        text=text,
+        shown_chars=previews.chars // _SHOWN_PART,
+        reader=previews.reader,
+    )
     if not found.note:
         return whole
     stored = found.stored

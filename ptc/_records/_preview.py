@@ -75,6 +75,9 @@ def preview_of(
     data = value.encode(errors="replace") if isinstance(value, str) else _json.dumps(value)
     plain = value if isinstance(value, str) else data.decode()
     shown = plain if text is None else text
+    if isinstance(value, str) and value.startswith(shown[:limit_chars]):
+        # A text that the tool truncated itself: the value has the number of characters.
+        shown = plain
     if max(len(shown), len(plain)) <= limit_chars:
         return Preview(shown)
     stored, problem = None, ""

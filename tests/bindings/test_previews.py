@@ -194,3 +194,16 @@ async def test_default_is_a_quarter_of_what_a_run_may_return(tmp_path: Path) -> 
     assert len(direct.text) <= PREVIEW_CHARS == 16_000
     assert len(json.dumps(inside.data["value"])) <= PREVIEW_CHARS + 4_000
     assert handle_in(direct.text) != handle_in(inside.text)
+
+
+async def test_text_that_the_tool_truncated_counts_the_whole_value(tmp_path: Path) -> None:
+    @tool(render=lambda text: f"{text[:3_000]} [more]")
+    def long() -> str:
+        """Return a long text."""
+        return "y" * 9_000
+
+    async with Session(tmp_path, tools=[long, get_tool_response], toolsets=()) as session:
+        reply = await Exports(session, direct=True, preview_chars=LIMIT).call("long", {})
+        rest = await session.call(get_tool_response, handle=handle_in(reply.text))
+    assert "Truncated: 500 of 9,000 characters." in reply.text
+    assert rest.value == "y" * 9_000

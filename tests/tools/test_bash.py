@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import ptc_tools
 from ptc import Session, ToolError, UsageError
 from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
-from ptc_tools import bash, bash_tool
+from ptc_tools import bash, bash_tool, get_tool_response
 
 from .conftest import Call
 
@@ -386,6 +387,16 @@ async def test_output_over_budget_is_truncated_and_stored_whole(root: Path) -> N
     assert artifact.startswith(".ptc/")
     assert (root / artifact).read_text() == whole
     assert f"of {len(whole):,} bytes omitted; full output: {artifact} ...]" in result.stdout
+
+
+async def test_truncated_output_names_the_tool_that_reads_it_again(root: Path) -> None:
+    tools = [bash_tool(max_output_bytes=1_000), get_tool_response]
+    async with Session(root=root, toolsets=(), tools=tools) as session:
+        result = await session.tool("bash", {"cmd": "seq", "args": ["1000"]})
+        found = re.search(r'full output: get_tool_response\(handle="([0-9a-f]{16})"\)', result.text)
+        assert found is not None
+        again = await session.call(get_tool_response, handle=found[1], offset=499, limit=2)
+    assert (again.value, again.total) == ("500\n501\n", 1_000)
 
 
 @pytest.mark.parametrize("budget", range(20, 32))

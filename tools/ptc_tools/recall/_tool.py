@@ -70,22 +70,22 @@ async def get_tool_response(
     context: Annotated[int, Field(ge=0, le=MAX_CONTEXT_CHARS)] = 80,
     max_chars: Annotated[int, Field(ge=_MIN_CHARS, le=MAX_CHARS)] | None = None,
 ) -> StoredPart:
-    """Read a stored value again: a result that was truncated, or an attachment.
+    """Read a truncated result or an attachment again, whole or in parts.
 
-    Returns {value, unit, offset, next, total, note}: the whole value if it fits, else its first
-    items, members or lines; continue with offset=next until next is null.
+    Returns {value, unit, offset, next, total, note}. A long value comes in parts: continue with
+    offset=next until that is null.
 
     Args:
         ctx: The call.
-        handle: Handle from the note of the truncated result, or an address ptc://artifacts/...
-        pointer: JSON pointer to a part of the value, such as "/rows/0/name".
-        offset: Items of a list, members of an object, lines of a text, or matches to skip.
-        limit: Maximum number of them. Default: as many as fit; 20 matches.
-        unit: Count lines or bytes of the text instead; bytes that are not text come as base64.
-        search: Find this text. The value is then a list of {offset, line, text, pointer}.
-        regex: True: search is a regular expression (Rust syntax), matched line by line.
-        context: Characters to return before and after each match.
-        max_chars: Maximum size of the part. Default: 16,000; in a script 1,000,000.
+        handle: Handle or address from the note of the result.
+        pointer: JSON pointer to a part, such as "/rows/0/name".
+        offset: Items, members, lines or matches to skip.
+        limit: Maximum number of them.
+        unit: Read the text by lines or bytes.
+        search: Text to find; the value is then a list of {offset, line, text, pointer}.
+        regex: True: search is a regular expression.
+        context: Characters around each match.
+        max_chars: Size of a part. Default: 16,000; in a script 1,000,000.
     """
     if search and unit is not None:
         msg = "pass search or unit, not both: matches have the offset in bytes and the line"

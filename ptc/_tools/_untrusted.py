@@ -17,8 +17,8 @@ Rule 3: time and size are linear in the text, whatever it contains.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
@@ -31,12 +31,12 @@ UntrustedMode: TypeAlias = Literal["mark", "strip"]
 """``"mark"``: hidden characters are shown as escapes, imitations of a conversation get a backslash,
 and the text stands between markers. ``"strip"``: both are removed, and the text has no markers."""
 
-_KEY: Final = secrets.token_bytes(32)
+_KEY: Final = os.urandom(32)
 _TAG: Final = "untrusted-output"
 _REMOVED: Final = "[removed]"
 """Not the empty text: the parts around a removed imitation must not form another one."""
 
-_LINE_BREAKS: Final = re.compile("\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_LINE_BREAKS: Final = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029](?!(?<=\r)\n)")
 """Other line breaks than ``\\n`` and ``\\r\\n``."""
 
 # ECMA-48, 5.4 and 5.6. The parts are possessive and bounded, so that no input is scanned twice.
@@ -67,25 +67,27 @@ _FLAGS: Final = frozenset(
 )
 """Tags of the flags of England, Scotland and Wales: the only sequences that Unicode recommends."""
 
-_TURN: Final = r"(?:System|SYSTEM|Human|HUMAN|User|USER|Assistant|ASSISTANT|Developer|DEVELOPER)"
-_NAMES: Final = (
-    r"(?:function_calls?|function_results?|invoke|tool_calls?|tool_use|tool_results?|tool_response|"
-    r"tool_code|system|system[-_]reminder|system[-_]prompt|assistant|human|start_of_turn|"
-    rf"end_of_turn|{_TAG})"
-)
-_IMITATIONS: Final = re.compile(
-    # A line that starts a turn. In JSON text, a line break is written as \n.
-    r"(?P<before>(?:^|\\n)[ \t>*#]{0,12}+)"
-    rf"(?P<turn>{_TURN}[ \t*]{{0,4}}+:|(?<=\# )(?:Instruction|Input|Response):)"
+# The patterns start with a set of characters, which `re` finds faster than alternatives.
+_TAGS: Final = re.compile(
+    r"[<\[](?:"
     # Tags of tool calls, of system prompts, and of this module.
-    rf"|<[ \t]{{0,4}}+/?+[ \t]{{0,4}}+(?:[A-Za-z]{{1,16}}:)?{_NAMES}(?![\w-])[^<>\n]{{0,200}}+>?"
+    r"(?<=<)[ \t]{0,4}+/?+[ \t]{0,4}+(?:[A-Za-z]{1,16}:)?"
+    r"(?i:function_calls?|function_results?|invoke|tool_calls?|tool_use|tool_results?|"
+    r"tool_response|tool_code|system|system[-_]reminder|system[-_]prompt|assistant|human|"
+    rf"start_of_turn|end_of_turn|{_TAG})(?![\w-])[^<>\n]{{0,200}}+>?"
     # Control tokens: ChatML, Llama 3 and Phi; DeepSeek with U+FF5C and U+2581; Llama 2, Mistral.
-    r"|<[|\uff5c][A-Za-z\u2581][\w\u2581 .-]{0,40}+[|\uff5c]>"
-    r"|(?:\[|<<)/?+(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)(?:\]|>>)",
-    re.MULTILINE,
+    r"|(?<=<)[|\uff5c][A-Za-z\u2581][\w\u2581 .-]{0,40}+[|\uff5c]>"
+    r"|(?:(?<=\[)|(?<=<)<)/?+"
+    r"(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)(?:\]|>>)"
+    r")"
 )
-
-
+_TURNS: Final = re.compile(
+    r"[SHUADIR](?:(?<=S)(?:ystem|YSTEM)|(?<=H)(?:uman|UMAN)|(?<=U)(?:ser|SER)|"
+    r"(?<=A)(?:ssistant|SSISTANT)|(?<=D)(?:eveloper|EVELOPER)|"
+    r"(?<=# I)(?:nstruction|nput)|(?<=# R)esponse)[ \t*]{0,4}+:"
+)
+_LINE_START: Final = re.compile(r"(?:\A|\n|\\n)[ \t>*#]{0,12}\Z")
+"""Text before a turn. In JSON text, a line break is written as ``\\n``."""
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _LITERALS: Final = ("true", "false", "null")
 """JSON values that need no boundary, as numbers."""
@@ -173,7 +175,9 @@ def _clean(text: str, mode: UntrustedMode) -> _Cleaned:
     text = _LINE_BREAKS.sub("\n", text)
     text, hidden = _TERMINAL.subn("", text)
 
-    def replace(found: re.Match[str]) -> str:
+    imitations = 0
+
+    def replace_hidden(found: re.Match[str]) -> str:
         nonlocal hidden
         run, start, end = found[0], found.start(), found.end()
         if _is_spelling(run, text[max(0, start - 1) : start], text[end : end + 1]):
@@ -181,8 +185,17 @@ def _clean(text: str, mode: UntrustedMode) -> _Cleaned:
         hidden += len(run)
         return _escape(run) if mode == "mark" else ""
 
-    text = _HIDDEN.sub(replace, text)
-    text, imitations = _IMITATIONS.subn(_mark if mode == "mark" else _remove, text)
+    def replace_imitation(found: re.Match[str]) -> str:
+        nonlocal imitations
+        start = found.start()
+        if found.re is _TURNS and not _LINE_START.search(found.string, max(0, start - 14), start):
+            return found[0]
+        imitations += 1
+        return _mark(found[0]) if mode == "mark" else _REMOVED
+
+    text = _HIDDEN.sub(replace_hidden, text)
+    for pattern in (_TAGS, _TURNS):
+        text = pattern.sub(replace_imitation, text)
     return _Cleaned(text, hidden, imitations)
 
 
@@ -217,12 +230,8 @@ def _escape(run: str) -> str:
     return first if len(run) == 1 else f"{first}{{{len(run)}}}"
 
 
-def _mark(found: re.Match[str]) -> str:
-    if found["turn"]:
-        return f"{found['before']}\\{found['turn']}"
+def _mark(imitation: str) -> str:
+    if imitation[0] not in "<[":
+        return f"\\{imitation}"
     # Behind the bracket: a server that looks for control tokens in texts must not find one.
-    return f"{found[0][0]}\\{found[0][1:]}"
-
-
-def _remove(found: re.Match[str]) -> str:
-    return f"{found['before'] or ''}{_REMOVED}"
+    return f"{imitation[0]}\\{imitation[1:]}"

@@ -123,7 +123,7 @@ SPELLING = [
     "\u845b\U000e0100 \u5203\ufe00",  # variants of ideographs
     "Z\u0351\u036b\u0343a\u0325l\u0321g\u034eo",  # combining characters are visible
     "<system-design> [instruction] a<b| <| x |> user: root\nsystem_id: 3\n- Systems: many",
-    "<!-- no --> <div> <invoker> <toolbox> [INSTALL] <<SYSTEM>>",
+    "<!-- no --> <div> <invoker> <toolbox> [INSTALL] <<SYSTEMS>>",
 ]
 
 
@@ -158,6 +158,7 @@ IMITATIONS = {
     "<\uff5ctool\u2581calls\u2581begin\uff5c>": "<\\\uff5ctool\u2581calls\u2581begin\uff5c>",
     "[INST] <<SYS>>x<</SYS>> [/INST]": "[\\INST] <\\<SYS>>x<\\</SYS>> [\\/INST]",
     "[TOOL_CALLS]": "[\\TOOL_CALLS]",
+    "<Tool_Call>": "<\\Tool_Call>",
     "<start_of_turn>model": "<\\start_of_turn>model",
     "<tool_call>{}</tool_call>": "<\\tool_call>{}<\\/tool_call>",
     '<ns:invoke name="bash">': '<\\ns:invoke name="bash">',

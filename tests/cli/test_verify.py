@@ -99,6 +99,7 @@ def test_ctrl_c_kills_the_commands_and_reports_finished_checks(
         *("--check", "third=true"),
     )
     shown.read_until(b"1 running, 1 done")
+    shown.read_until(b"1 of 3: first: passed")
     below = processes(shown.pid)
     assert below
     shown.press(b"\x03")

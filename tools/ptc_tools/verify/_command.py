@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptc import UsageError
+from ptc import PtcError, UsageError
 from ptc._cli._options import (
     TOOL_KEYS,
     json_option,
-    load_tools,
     open_session,
     require_tool,
     settings_options,
@@ -145,9 +144,8 @@ def command(
     checks += [_without_defaults(asdict(preset.check)) for preset in chosen]
     readable = list(dict.fromkeys(path for preset in chosen for path in preset.readable))
     session = open_session(_extend(settings, readable, checks))
-    if settings.is_set("toolsets") or not session.knows_all_tools:
-        load_tools(session)
-    require_tool(_TOOL, session.tool_names())
+    if session.knows_all_tools:
+        require_tool(_TOOL, session.tool_names())
     errors = standard_error()
     if readable:
         errors.line(f"commands may also read: {', '.join(map(str, readable))}")
@@ -265,19 +263,27 @@ class Verification:
         from ptc._cli._progress import Progress
 
         result: ToolResult | None = None
+        # Raised outside the group, which would wrap it.
+        failure: PtcError | None = None
         progress = Progress(self.stream, quiet=self.quiet)
-        async with self.session, anyio.create_task_group() as group:
-            self._scope = anyio.CancelScope()
-            group.start_soon(self._watch)
-            group.start_soon(progress.follow)
-            # Let the watcher install its handler first.
-            await anyio.lowlevel.checkpoint()
-            try:
-                with self._scope:
-                    result = await self._call(progress)
-            finally:
-                progress.close()
-                group.cancel_scope.cancel()
+        async with self.session:
+            require_tool(_TOOL, self.session.tool_names())
+            async with anyio.create_task_group() as group:
+                self._scope = anyio.CancelScope()
+                group.start_soon(self._watch)
+                group.start_soon(progress.follow)
+                # Let the watcher install its handler first.
+                await anyio.lowlevel.checkpoint()
+                try:
+                    with self._scope:
+                        result = await self._call(progress)
+                except PtcError as error:
+                    failure = error
+                finally:
+                    progress.close()
+                    group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
         return result
 
     async def _call(self, progress: Progress) -> ToolResult | None:
@@ -299,6 +305,9 @@ class Verification:
             return
         if event.call.tool != _TOOL:
             progress.on_event(event)
+        elif event.kind == "progress":
+            # Shown as that of a script: "1 of 3: unit: passed".
+            progress.on_event(replace(event, call=None))
         elif event.kind == "log":
             self._started.append(event.value["data"]["id"])
         elif event.kind == "tool_output_delta":

@@ -234,6 +234,17 @@ CALLS: dict[str, tuple[str, tuple[str, ...]]] = {
         "two tools with the same name are rejected",
         ("core/tools/test_tool.py::test_duplicate_tools_are_refused_and_functions_are_accepted",),
     ),
+    "W2": (
+        "an allow-list holds through every tool that can call tools; a new one cannot be forgotten",
+        (
+            "conformance/test_transitive_allow_lists.py::test_every_tool_that_can_call_tools_has_a_driver",
+            "conformance/test_transitive_allow_lists.py::test_every_module_that_calls_tools_belongs_to_a_tool_with_a_driver",
+            "conformance/test_transitive_allow_lists.py::test_search_finds_a_power_behind_a_helper_a_class_and_an_import",
+            "conformance/test_transitive_allow_lists.py::test_allow_list_without_write_holds_for_every_tool_that_calls_tools",
+            "conformance/test_transitive_allow_lists.py::test_allow_list_holds_through_two_tools_that_call_tools",
+            "conformance/test_transitive_allow_lists.py::test_rule_on_arguments_holds_for_every_tool_that_calls_tools",
+        ),
+    ),
 }
 
 NOT_TAKEN: dict[str, str] = {

@@ -67,8 +67,15 @@ def not_taken() -> dict[str, str]:
 def functions_of(file: str) -> dict[str, bool]:
     """Functions of a file by name, and whether a marker keeps each out of the default run."""
     tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    marked = any(
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == "pytestmark"
+        and "pytest.mark.slow" in ast.unparse(node.value)
+        for node in tree.body
+    )
     return {
-        node.name: any(ast.unparse(mark) == "pytest.mark.slow" for mark in node.decorator_list)
+        node.name: marked
+        or any(ast.unparse(mark) == "pytest.mark.slow" for mark in node.decorator_list)
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
@@ -146,3 +153,16 @@ def test_every_conformance_test_covers_a_requirement() -> None:
         if name.startswith("test_")
     }
     assert there - named == set()
+
+
+def test_every_difference_has_a_row_in_the_documentation() -> None:
+    page = (TESTS.parent / "docs" / "differences.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| (\w+-\d+) \|", page, re.MULTILINE)
+    differing = {
+        name
+        for area in ("requirements_migration", "requirements_agents")
+        for name, (claim, _) in areas()[area].items()
+        if claim.startswith("differs: ")
+    }
+    left_out = load(TESTS / "requirements_agents.py").NOT_TAKEN
+    assert sorted(documented) == sorted(differing | left_out.keys())

@@ -23,9 +23,9 @@ __all__ = ["Admission"]
 class Admission:
     """Admission of the calls of one caller."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, key_run: str | None) -> None:
         self._scope = scope
-        self._occurrences = Occurrences()
+        self._occurrences = Occurrences(key_run)
 
     def admit(self, call: OpenCall) -> None:
         """Look up, validate and identify a call. Has no effect the second time.

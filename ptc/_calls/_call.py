@@ -363,7 +363,13 @@ class Occurrences:
     Digests are computed when the first key of a tool is needed: most calls need none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key_run: str | None = None) -> None:
+        """Number the calls of a caller.
+
+        Args:
+            key_run: Run to which the keys of the calls belong; None: the run that makes them.
+        """
+        self.key_run = key_run
         self._calls: dict[str, list[OpenCall]] = {}
         self._counted: dict[str, Counter[str]] = {}
 
@@ -391,7 +397,7 @@ def _compute_key(call: OpenCall) -> str | None:
     identity = call.identity()
     if identity is None:
         return None
-    above = None
+    run_id, above = call.siblings.key_run or run_id, None
     if call.parent is not None:
         # Calls made for a cached result belong to the result, not to its first caller.
         making = call.parent.making

@@ -56,6 +56,7 @@ class Dispatch:
         discovery: Callable[[], Mapping[str, Tool]] | None = None,
         on_event: OnEvent | None = None,
         memory: RunMemory | None = None,
+        key_run: str | None = None,
     ) -> None:
         """Create the pipeline.
 
@@ -71,6 +72,7 @@ class Dispatch:
                 Called on first use: most runs use none.
             on_event: Receives the kind of each `RunEvent`, the call, and data, in the event loop.
             memory: Earlier executions for the caller. None: there were none.
+            key_run: Run to which the keys of the calls belong; None: the run that makes them.
         """
         self._scope = Scope(
             tools,
@@ -82,7 +84,7 @@ class Dispatch:
             discovery,
             on_event,
         )
-        self._admission = Admission(self._scope)
+        self._admission = Admission(self._scope, key_run)
         self._execution = Execution(self._scope, self, memory)
         self.nested: dict[str, OpenCall] = {}
         """Calls of a run that its tools made, by path."""

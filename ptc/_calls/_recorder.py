@@ -243,6 +243,9 @@ class RunRecorder:
         if call.parent is not None and self._finish_nested(call, end):
             return
         row = call.start_row or self._start_row(call, call.attempt)
+        if call.start_row is None and call.started:
+            # The start of a call without an effect is not recorded until it ends.
+            row = row._replace(at_ms=end.at_ms - int((time.perf_counter() - call.started) * 1000))
         self._journal.append(self._lease, row._replace(attempt=call.attempt, end=end))
 
     def _warn_of_unclaimed(self, call: OpenCall) -> None:

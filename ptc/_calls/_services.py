@@ -210,7 +210,8 @@ class Services:
         if self._suspended:
             raise suspended_error(self._tool)
         if parent.attempt_calls is None:
-            parent.attempt_calls = Occurrences()
+            above = parent.siblings
+            parent.attempt_calls = Occurrences(None if above is None else above.key_run)
         if self._scope.recorder is not None:
             self._scope.recorder.record_caller(parent)
         request = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)

@@ -115,7 +115,8 @@ class RunWarning:
 
     code: str
     """A stable word: ``limit_clamped``, ``not_awaited``, ``task_failed``, ``value_truncated``,
-    ``earlier_effects``, ``effect_not_repeated``, ``not_recorded``, ``on_event_failed`` ..."""
+    ``effects_made``, ``earlier_effects``, ``effect_not_repeated``, ``not_recorded``,
+    ``on_event_failed`` ..."""
     message: str
     """Description of the problem."""
     path: str = ""

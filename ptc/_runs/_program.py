@@ -85,6 +85,8 @@ class Program:
     """Form of NaN and the infinities in results."""
     schema: Any = None
     """Output schema that `check_value` was compiled from."""
+    key_run: str | None = None
+    """Run of which this one is a retry: the idempotency keys of its calls are the same."""
     has_rules: bool = False
     """True if the allow-list had rules, which are code and cannot be recorded."""
 

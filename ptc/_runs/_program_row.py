@@ -27,6 +27,7 @@ def row_of(program: Program) -> RunRow:
     schema = program.schema
     options = {
         "rules": program.has_rules,
+        "key_run": program.key_run,
         "schema": schema if isinstance(schema, Mapping) else None,
         "typed": schema is not None and not isinstance(schema, Mapping),
     }
@@ -92,6 +93,7 @@ def restore_program(
         seed=row.seed,
         schema=schema,
         has_rules=options["rules"],
+        key_run=options.get("key_run"),
     )
 
 

@@ -183,9 +183,12 @@ class ProgramBuilder:
         """
         program = self.from_journal(run_id, allowed_tools, None, None)
         warning = self._history.warning_of(run_id)
+        undone = self._history.run(run_id).rolled_back_ms is not None
         return replace(
             program,
             run_id=uuid.uuid4().hex,
+            # A service would take calls with the keys of undone ones for repetitions.
+            key_run=None if undone else program.key_run or run_id,
             resumed=False,
             clock=time.time(),
             seed=random.getrandbits(48),

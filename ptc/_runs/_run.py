@@ -34,6 +34,7 @@ from ..errors import JournalError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
 from ._clocks import Clocks
 from ._code_cache import CodeCache
+from ._effects import warn_of_effects
 from ._frames import FrameHandler
 from ._outcome import Outcome
 from ._program import Program
@@ -183,10 +184,12 @@ class Run:
 
     async def _build_result(self) -> RunResult:
         recorder = self._dispatch.recorder
+        calls = await self._calls.records()
+        effects = warn_of_effects(self._outcome.status, calls, self._program.tools)
         return self._outcome.to_result(
-            calls=await self._calls.records(),
+            calls=calls,
             pending=self._calls.pending(),
-            warnings=recorder.warnings if recorder is not None else [],
+            warnings=[*effects, *(recorder.warnings if recorder is not None else ())],
             duration_ms=self._clocks.elapsed * 1000,
             queued_ms=self._queued_ms,
             tool_calls=len(self._calls.calls),

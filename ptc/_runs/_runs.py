@@ -199,6 +199,7 @@ class Executor:
             call_timeout=CallTimeout(limits.tool_timeout_ms) if shorter else None,
             environment=environment,
             discovery=partial(discovery_tools, program.table),
+            key_run=program.key_run,
         )
         if resume:
             dispatch.resume(self._history.resume_record(program))

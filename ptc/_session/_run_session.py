@@ -224,6 +224,9 @@ class RunSession(DescribedSession):
     ) -> RunResult:
         """Run the script of a recorded run again, from its beginning, as a new run.
 
+        Its calls have the idempotency keys that the earlier run's calls had, unless that run was
+        rolled back: a service that deduplicates by key does not repeat an effect.
+
         If the earlier run had side effects, the result's `warnings` start with a list of them; show
         it to the model that requested the retry.
 

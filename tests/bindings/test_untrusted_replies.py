@@ -94,7 +94,7 @@ async def test_preview_and_long_error_have_whole_markers(tmp_path: Path) -> None
     for reply in (large, failed):
         start, note = reply.texts
         assert BOUNDARY.fullmatch(start) is not None
-        assert note.startswith("This is the start.")
+        assert note.startswith(("[Truncated:", "This is the start."))
         assert not hidden(reply.text)
     assert BOUNDARY.fullmatch(large.data.preview) is not None
     assert stored is not None

@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
+import ptc_tools
 from ptc import Session, ToolError, UsageError
 from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
-from ptc_tools import _bash as limits
 from ptc_tools import bash, bash_tool, get_tool_response
 
 from .conftest import Call
@@ -278,10 +278,19 @@ async def test_command_is_refused_if_a_layer_is_missing(
 
 
 def test_command_limits_have_their_documented_values() -> None:
-    assert (limits.MAX_COMMAND_LENGTH, limits.MAX_ARGS, limits.MAX_ARG_LENGTH) == (8192, 128, 8192)
-    assert (limits.MAX_CWD_LENGTH, limits.MAX_OUTPUT_BYTES) == (1024, 10_485_760)
-    assert (limits.MAX_TIMEOUT_MS, limits.DEFAULT_TIMEOUT_MS) == (3_600_000, 60_000)
-    assert limits.DEFAULT_OUTPUT_BYTES == 200_000
+    values = {name: getattr(ptc_tools, name) for name in dir(ptc_tools) if "BASH_" in name}
+    assert values == {
+        "BASH_MAX_COMMAND_LENGTH": 8_192,
+        "BASH_MAX_ARGS": 128,
+        "BASH_MAX_ARG_LENGTH": 8_192,
+        "BASH_MAX_CWD_LENGTH": 1_024,
+        "BASH_MAX_TIMEOUT_MS": 3_600_000,
+        "BASH_MAX_OUTPUT_BYTES": 10_485_760,
+        "BASH_DEFAULT_TIMEOUT_MS": 60_000,
+        "BASH_DEFAULT_OUTPUT_BYTES": 200_000,
+    }
+    schema = bash.parameters["properties"]
+    assert schema["cmd"]["maxLength"] == ptc_tools.BASH_MAX_COMMAND_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -366,9 +375,9 @@ async def test_noisy_stream_does_not_shorten_the_other(call: Call) -> None:
 
 
 async def test_output_over_budget_is_truncated_and_stored_whole(root: Path) -> None:
-    tool = bash_tool(max_output_bytes=1_000)
+    tools = ptc_tools.builtin(max_output_bytes=1_000).only("bash")
     script = "for i in $(seq 1000); do echo line $i; done"
-    async with Session(root=root, toolsets=(), tools=[tool]) as session:
+    async with Session(root=root, toolsets=(), tools=[tools]) as session:
         result = await session.bash(cmd="sh", args=["-c", script])  # type: ignore[attr-defined]  # a tool as a method
     whole = "".join(f"line {i}\n" for i in range(1, 1001))
     assert result.truncated

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 
     from ptc import Toolset
 
+    from ._bash import (
+        BASH_DEFAULT_OUTPUT_BYTES,
+        BASH_DEFAULT_TIMEOUT_MS,
+        BASH_MAX_ARG_LENGTH,
+        BASH_MAX_ARGS,
+        BASH_MAX_COMMAND_LENGTH,
+        BASH_MAX_CWD_LENGTH,
+        BASH_MAX_OUTPUT_BYTES,
+        BASH_MAX_TIMEOUT_MS,
+    )
     from ._bash import CommandResult as CommandResult
     from ._bash import bash as bash
     from ._bash import bash_tool as bash_tool
@@ -81,6 +91,14 @@ _BUILTIN = (
 """The tools of `builtin`, in the order in which a model sees them."""
 
 __all__ = [
+    "BASH_DEFAULT_OUTPUT_BYTES",
+    "BASH_DEFAULT_TIMEOUT_MS",
+    "BASH_MAX_ARGS",
+    "BASH_MAX_ARG_LENGTH",
+    "BASH_MAX_COMMAND_LENGTH",
+    "BASH_MAX_CWD_LENGTH",
+    "BASH_MAX_OUTPUT_BYTES",
+    "BASH_MAX_TIMEOUT_MS",
     "BatchCall",
     "BatchProblem",
     "BatchResult",
@@ -143,7 +161,19 @@ __dir__: "Callable[[], list[str]]"
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "_bash": ["CommandResult", "bash", "bash_tool"],
+        "_bash": [
+            "BASH_DEFAULT_OUTPUT_BYTES",
+            "BASH_DEFAULT_TIMEOUT_MS",
+            "BASH_MAX_ARGS",
+            "BASH_MAX_ARG_LENGTH",
+            "BASH_MAX_COMMAND_LENGTH",
+            "BASH_MAX_CWD_LENGTH",
+            "BASH_MAX_OUTPUT_BYTES",
+            "BASH_MAX_TIMEOUT_MS",
+            "CommandResult",
+            "bash",
+            "bash_tool",
+        ],
         "_batch": ["BatchCall", "BatchProblem", "BatchResult", "batch"],
         "_compat": ["compat"],
         "_todo": ["TodoItem", "TodoList", "TodoPatch", "manage_todo_list", "todo"],
@@ -186,6 +216,7 @@ def builtin(
     git_writes: bool = False,
     readable: "Sequence[str | Path]" = (),
     confinement: 'Literal["required", "available"]' = "required",
+    max_output_bytes: int | None = None,
 ) -> "Toolset":
     """Create the toolset ``builtin``: the tools of this package, confined to the session's root.
 
@@ -196,9 +227,12 @@ def builtin(
         git_writes: True: `git` can also add, commit and check out.
         readable: Absolute folders that commands of `bash` may read and execute, as a toolchain.
         confinement: For `bash`, `git` and `web_fetch`: see `bash_tool`.
+        max_output_bytes: Budget of each stream of a command; None: `BASH_DEFAULT_OUTPUT_BYTES`.
+            `Limits` bounds the results of all tools (``max_tool_result_bytes``).
 
     Raises:
         SetupError: If ``network=True`` and httpx is not installed.
+        UsageError: If an option has an invalid value.
     """
     from ptc import Tool, Toolset
 
@@ -206,7 +240,14 @@ def builtin(
     from .vcs import _git
 
     made = {
-        "bash": _bash.bash_tool(network=network, confinement=confinement, readable=readable),
+        "bash": _bash.bash_tool(
+            network=network,
+            confinement=confinement,
+            readable=readable,
+            max_output_bytes=(
+                _bash.BASH_DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes
+            ),
+        ),
         "git": _git.git_tool(writes=git_writes, confinement=confinement),
     }
     found = [made.get(name) or __getattr__(name) for name in _BUILTIN]

@@ -33,28 +33,28 @@ from .files._paths import Root, protection_of
 from .web._network_words import network_hint, refuse_network_words
 
 __all__ = [
-    "MAX_ARGS",
-    "MAX_ARG_LENGTH",
-    "MAX_COMMAND_LENGTH",
-    "MAX_CWD_LENGTH",
-    "MAX_OUTPUT_BYTES",
-    "MAX_TIMEOUT_MS",
+    "BASH_MAX_ARGS",
+    "BASH_MAX_ARG_LENGTH",
+    "BASH_MAX_COMMAND_LENGTH",
+    "BASH_MAX_CWD_LENGTH",
+    "BASH_MAX_OUTPUT_BYTES",
+    "BASH_MAX_TIMEOUT_MS",
     "CommandResult",
     "bash",
     "bash_tool",
 ]
 
-MAX_COMMAND_LENGTH = 8_192
+BASH_MAX_COMMAND_LENGTH = 8_192
 """Maximum characters of the program's name, and of it and all arguments joined by spaces."""
-MAX_ARGS = 128
-MAX_ARG_LENGTH = 8_192
-MAX_CWD_LENGTH = 1_024
-MAX_TIMEOUT_MS = 3_600_000
+BASH_MAX_ARGS = 128
+BASH_MAX_ARG_LENGTH = 8_192
+BASH_MAX_CWD_LENGTH = 1_024
+BASH_MAX_TIMEOUT_MS = 3_600_000
 """An hour."""
-MAX_OUTPUT_BYTES = MAX_STREAM_BYTES
+BASH_MAX_OUTPUT_BYTES = MAX_STREAM_BYTES
 """Maximum of the budget of one stream (10 MiB)."""
-DEFAULT_TIMEOUT_MS = 60_000
-DEFAULT_OUTPUT_BYTES = 200_000
+BASH_DEFAULT_TIMEOUT_MS = 60_000
+BASH_DEFAULT_OUTPUT_BYTES = 200_000
 """Bytes of each stream in a result. A longer one is truncated in its middle and stored as an
 artifact."""
 
@@ -97,8 +97,8 @@ def bash_tool(
     network: bool = False,
     confinement: Literal["required", "available"] = "required",
     readable: Sequence[str | Path] = (),
-    max_output_bytes: int = DEFAULT_OUTPUT_BYTES,
-    timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    max_output_bytes: int = BASH_DEFAULT_OUTPUT_BYTES,
+    timeout_ms: int = BASH_DEFAULT_TIMEOUT_MS,
 ) -> Tool:
     """Create the tool `bash`.
 
@@ -118,8 +118,8 @@ def bash_tool(
     if confinement not in ("required", "available"):
         msg = f'confinement must be "required" or "available", not {confinement!r}'
         raise UsageError(msg)
-    _in_range("max_output_bytes", max_output_bytes, MAX_OUTPUT_BYTES)
-    _in_range("timeout_ms", timeout_ms, MAX_TIMEOUT_MS)
+    _in_range("max_output_bytes", max_output_bytes, BASH_MAX_OUTPUT_BYTES)
+    _in_range("timeout_ms", timeout_ms, BASH_MAX_TIMEOUT_MS)
     folders = [Path(path) for path in readable]
     for folder in folders:
         if not folder.is_absolute():
@@ -129,13 +129,14 @@ def bash_tool(
     @tool(side_effect=True, idempotent=False, render=_render)
     async def bash(
         ctx: ToolContext,
-        cmd: Annotated[str, Field(min_length=1, max_length=MAX_COMMAND_LENGTH, pattern=r"\S")],
+        cmd: Annotated[str, Field(min_length=1, max_length=BASH_MAX_COMMAND_LENGTH, pattern=r"\S")],
         args: Annotated[
-            list[Annotated[str, Field(max_length=MAX_ARG_LENGTH)]], Field(max_length=MAX_ARGS)
+            list[Annotated[str, Field(max_length=BASH_MAX_ARG_LENGTH)]],
+            Field(max_length=BASH_MAX_ARGS),
         ]
         | None = None,
-        cwd: Annotated[str, Field(min_length=1, max_length=MAX_CWD_LENGTH)] = ".",
-        timeout_ms: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_MS)] | None = None,
+        cwd: Annotated[str, Field(min_length=1, max_length=BASH_MAX_CWD_LENGTH)] = ".",
+        timeout_ms: Annotated[int, Field(ge=1, le=BASH_MAX_TIMEOUT_MS)] | None = None,
         env: Annotated[
             dict[Annotated[str, Field(pattern=_VARIABLE)], str],
             Field(max_length=_MAX_VARIABLES),
@@ -208,10 +209,10 @@ def _in_range(name: str, value: int, most: int) -> None:
 def _check(cmd: str, args: Sequence[str], env: dict[str, str]) -> None:
     """Validate what a JSON Schema cannot express."""
     joined = len(" ".join([cmd, *args]))
-    if joined > MAX_COMMAND_LENGTH:
+    if joined > BASH_MAX_COMMAND_LENGTH:
         msg = (
-            f"cmd and args together are {joined:,} characters, over {MAX_COMMAND_LENGTH:,}; write "
-            "long text to a file and pass its path"
+            f"cmd and args together are {joined:,} characters, over {BASH_MAX_COMMAND_LENGTH:,}; "
+            "write long text to a file and pass its path"
         )
         raise ToolError(msg, code="invalid_arguments")
     for name, values in (("cmd", [cmd]), ("args", args), ("env", list(env.values()))):
@@ -329,7 +330,7 @@ def _unsuccessful(
         details["timeout_ms"] = request.timeout_ms
         msg = (
             f"Command timed out after {request.timeout_ms}ms, and everything it started was "
-            f"killed. If it needs longer, raise timeout_ms (up to {MAX_TIMEOUT_MS:,})"
+            f"killed. If it needs longer, raise timeout_ms (up to {BASH_MAX_TIMEOUT_MS:,})"
         )
     elif ended.how == "signal":
         name = _signal_name(ended.number)

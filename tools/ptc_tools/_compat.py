@@ -53,6 +53,7 @@ def compat(
     git_writes: bool = False,
     readable: Sequence[str | Path] = (),
     confinement: Literal["required", "available"] = "required",
+    max_output_bytes: int | None = None,
 ) -> Toolset:
     """Create the toolset ``compat``: the built-in tools, also under the names of other systems.
 
@@ -68,6 +69,7 @@ def compat(
         git_writes: As for `builtin`.
         readable: As for `builtin`.
         confinement: As for `builtin`.
+        max_output_bytes: As for `builtin`.
 
     Raises:
         SetupError: If ``network=True`` and httpx is not installed.
@@ -75,7 +77,11 @@ def compat(
     from . import builtin, manage_todo_list
 
     own = builtin(
-        network=network, git_writes=git_writes, readable=readable, confinement=confinement
+        network=network,
+        git_writes=git_writes,
+        readable=readable,
+        confinement=confinement,
+        max_output_bytes=max_output_bytes,
     )
     found: list[Tool] = []
     for item in (*own, manage_todo_list):

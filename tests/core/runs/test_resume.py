@@ -517,6 +517,70 @@ async def test_retry_warns_of_completed_effects(tmp_path: Path) -> None:
         assert (await session.retry(nothing.run_id)).warnings == ()
 
 
+async def test_retried_run_has_the_keys_of_the_first_run_unless_that_was_undone(
+    tmp_path: Path,
+) -> None:
+    world, source = (
+        World(),
+        "def run(ctx, inputs):\n    ctx.outer()\n    raise ValueError('late')\n",
+    )
+
+    async def outer(arguments: Mapping[str, Any], ctx: ToolContext) -> None:
+        await ctx.call_tool("put", n=1)
+
+    made = define_tool("outer", "O.", ANY, outer, side_effect=True, idempotent=True)
+    async with Session(tmp_path, tools=[*world.tools, made], toolsets=()) as session:
+        first = await session.program(source=source, allowed_tools=["outer", "put"])
+        second = await session.retry(first.run_id)
+        third = await session.retry(second.run_id)
+        assert list(world.keys.values()) == [3]
+        rows = [session.history.recorded(r.run_id).calls for r in (first, second, third)]
+        assert len({tuple(row.key for row in calls) for calls in rows}) == 1
+        await session.rollback(third.run_id)
+        await session.retry(third.run_id)
+    assert list(world.keys.values()) == [3, 1]
+
+
+async def test_failed_run_warns_of_effects_before_its_script_is_corrected(tmp_path: Path) -> None:
+    world = World()
+    source = "def run(ctx, inputs):\n    ctx.look()\n    ctx.put(n=1)\n"
+    paying = source + "    for n in (1, 2):\n        ctx.pay(n=n)\n"
+    late = "    raise ValueError('late')\n"
+    async with world.session(tmp_path) as session:
+        run = await session.program(source=paying + late, allowed_tools=ALL)
+        (warning,) = run.warnings
+        assert (warning.code, warning.message) == (
+            "effects_made",
+            "calls with side effects were made and are not undone: pay 2. A corrected script must "
+            "not repeat them blindly: check the current state, or continue from it",
+        )
+        reply = await session.tool("program", {"source": paying + late}, allowed_tools=ALL)
+        assert f"Warning: {warning}" in reply.text
+        assert (await session.program(source=source + late, allowed_tools=ALL)).warnings == ()
+        assert (await session.program(source=paying, allowed_tools=ALL)).warnings == ()
+
+
+async def test_source_and_inputs_of_a_script_are_recorded_as_they_are(tmp_path: Path) -> None:
+    source = "def run(ctx, inputs):\n    password = 'from the model'\n"
+    async with World().session(tmp_path) as session:
+        run = await session.program(source=source, inputs={"key": "from the caller"})
+        row = session.history.recorded(run.run_id).run
+    assert row.source == source
+    assert b"from the caller" in row.inputs
+
+
+async def test_record_has_start_and_end_of_calls_without_effects(tmp_path: Path) -> None:
+    async def wait(arguments: Mapping[str, Any]) -> None:
+        await anyio.sleep(0.03)
+
+    made = define_tool("wait", "W.", ANY, wait)
+    async with Session(tmp_path, tools=[made], toolsets=()) as session:
+        run = await session.program(source="def run(ctx, inputs):\n    ctx.wait()\n")
+        (row,) = session.history.recorded(run.run_id).calls
+    assert row.end is not None
+    assert row.end.at_ms - row.at_ms >= 25
+
+
 async def test_large_arguments_of_a_side_effect_are_recorded_truncated(tmp_path: Path) -> None:
     world = World()
     big = "x" * 200_000

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .._core._arguments import nearest, parts_of, path_of
 from .._journal._documents import Documents
@@ -22,7 +22,6 @@ from .._tools._names import list_known
 from .._tools._tool import Tool
 from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError, UsageError
-from ..models._open import OpenModels
 from ._attachments import AttachmentStore
 from ._breaker import Circuit
 from ._budget import Budget
@@ -32,6 +31,9 @@ from ._record_filter import RecordFilter
 from ._recorder import RunRecorder
 from ._result_cache import ResultCache
 from ._timeout import CallTimeout
+
+if TYPE_CHECKING:
+    from ..models._open import OpenModels
 
 __all__ = [
     "AfterSideEffect",
@@ -88,8 +90,8 @@ class Shared:
     """Treatment of texts for a model by tools that declare none."""
     wait_graph: WaitGraph = field(default_factory=WaitGraph)
     """Deadlock detection among calls that wait for one another."""
-    models: OpenModels = field(default_factory=OpenModels)
-    """Language models for tools."""
+    open_models: Callable[[], OpenModels] | None = None
+    """Returns the language models for tools; None: there are none."""
     documents: Callable[[], Documents] | None = None
     """Opens the documents of the journal; None: there is no journal."""
     run_script: RunScript | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from threading import get_ident
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio.from_thread
 import anyio.lowlevel
@@ -19,10 +19,12 @@ from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
-from ..models._open import OpenModels
 from ._call import Occurrences, OpenCall
 from ._recorder import SuspendedError
 from ._scope import Scope
+
+if TYPE_CHECKING:
+    from ..models._open import OpenModels
 
 __all__ = ["NestedCaller", "Services", "suspended_error"]
 
@@ -172,7 +174,11 @@ class Services:
 
     @property
     def models(self) -> OpenModels:
-        return self._scope.shared.models
+        open_models = self._scope.shared.open_models
+        if open_models is None:
+            msg = f"{self._tool.name}: this session has no models"
+            raise UsageError(msg)
+        return open_models()
 
     async def program(self, reach: Reach, options: Mapping[str, Any]) -> RunResult:
         self._check_open("program")

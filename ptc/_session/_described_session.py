@@ -28,7 +28,7 @@ class DescribedSession(ToolSession):
     def __init__(
         self,
         catalog: Catalog,
-        models: OpenModels,
+        models: OpenModels | None,
         root: Path,
         direct: DirectCalls,
         *,

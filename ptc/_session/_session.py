@@ -232,7 +232,7 @@ class Session(AgentSession, ProgramSession):
             environment=environment_of(catalog.tools.values(), env),
             after_side_effect=after_side_effect,
             approver=approver,
-            models=models,
+            open_models=self._open_models,
             untrusted=validate_mode(untrusted),
         )
         self.untrusted = untrusted

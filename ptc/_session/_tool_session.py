@@ -17,13 +17,12 @@ from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource, installed_toolset
 from ..errors import UsageError
-from ..models._open import OpenModels
 
 if TYPE_CHECKING:
     from .._agents._kinds import AgentKinds
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
-    from ..models._open import ModelSource
+    from ..models._open import ModelSource, OpenModels
 
 __all__ = ["ToolSession", "attribute_names", "collect_tools"]
 
@@ -38,13 +37,13 @@ class ToolSession:
     """
 
     def __init__(
-        self, catalog: Catalog, models: OpenModels, root: Path, direct: DirectCalls
+        self, catalog: Catalog, models: OpenModels | None, root: Path, direct: DirectCalls
     ) -> None:
         """Configure a session; nothing is started.
 
         Args:
             catalog: The tools.
-            models: Models of the session.
+            models: Models of the session; None: it has no default model.
             root: The folder the tools are confined to, resolved.
             direct: Makes the calls.
         """
@@ -86,9 +85,17 @@ class ToolSession:
 
     async def _close_connections(self) -> None:
         try:
-            await self._models.aclose()
+            if self._models is not None:
+                await self._models.aclose()
         finally:
             await self._catalog.aclose()
+
+    def _open_models(self) -> OpenModels:
+        if self._models is None:
+            from ..models._open import OpenModels
+
+            self._models = OpenModels()
+        return self._models
 
     # --- tools ------------------------------------------------------------------------------
 
@@ -228,7 +235,7 @@ class ToolSession:
         self._lifetime.check_open()
         from .._generation._generate import generate_object
 
-        return await generate_object(self._models, schema, prompt, **options)
+        return await generate_object(self._open_models(), schema, prompt, **options)
 
     if not TYPE_CHECKING:
         # Hidden from type checkers: to them a misspelt method of the session is an error.
@@ -251,7 +258,7 @@ def collect_tools(
     toolsets: Iterable[str],
     model: ModelSource | None,
     kinds: AgentKinds | None = None,
-) -> tuple[Catalog, OpenModels]:
+) -> tuple[Catalog, OpenModels | None]:
     """Collect the tools of a session; with a model, those that need one are among them.
 
     Raises:
@@ -260,10 +267,12 @@ def collect_tools(
     named = parts_of("toolsets", toolsets, "a list of names")
     given = parts_of("tools", tools, "a list of tools")
     sources = [*(installed_toolset(name) for name in named), *given]
-    models = OpenModels(model)
+    models = None
     if model is not None:
         from .._generation._tool import generate_object_tool
+        from ..models._open import OpenModels
 
+        models = OpenModels(model)
         sources.append(generate_object_tool(models))
         if kinds is not None:
             from .._agents._task_tools import task_tools

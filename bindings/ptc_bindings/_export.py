@@ -193,7 +193,12 @@ class Exports:
 
     def _reply(self, result: ptc.RunResult) -> Reply:
         untrusted = self.session.untrusted_in(call.tool for call in result.calls)
-        return reply_of_run(result, next_step=self._next_step, untrusted=untrusted)
+        return reply_of_run(
+            result,
+            next_step=self._next_step,
+            untrusted=untrusted,
+            reader=self._previews.reader,
+        )
 
     def decide(
         self,

@@ -21,15 +21,15 @@ from pydantic_core import SchemaValidator, core_schema
 
 from .._tools._context import ToolContext
 from .._tools._names import provider_names
-from ..errors import ToolError
 from ._limits import Account
 from ._outcome import TaskResult, result_in_error, results_in
-from ._replies import error_text, result_text
 
 __all__ = ["CallerTools"]
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema()))
 """Validator of the arguments. The host validates each of them when the tool is called."""
+_MOST_CHARS = 50_000
+"""Characters of one result. A model whose context is full cannot finish its task."""
 _MAX_RETRIES = 5
 """Times that a model may write arguments that are not a JSON object, for each tool."""
 
@@ -79,14 +79,14 @@ class CallerTools(AbstractToolset[Any]):
         """
         own = self._names[name]
         self._account.tool_calls += 1
-        try:
-            value = await self._ctx.call_tool(own, **tool_args)
-        except ToolError as error:
-            failed = result_in_error(error)
+        result = await self._ctx.result_of(own, **tool_args)
+        text = await self._ctx.text_for_model(result, max_chars=_MOST_CHARS)
+        if result.error is not None:
+            failed = result_in_error(result.error)
             self._charge([] if failed is None else [failed])
-            raise ToolFailed(error_text(error)) from error
-        self._charge(results_in(own, value))
-        return result_text(self._ctx.tools[own], value)
+            raise ToolFailed(text) from result.error
+        self._charge(results_in(own, result.value))
+        return text
 
     def _charge(self, results: list[TaskResult]) -> None:
         """Charge the children that were answered from the record, and so did not run."""

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from hashlib import sha256
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio.from_thread
 import anyio.lowlevel
+import anyio.to_thread
 
 from .._journal._documents import CallDocuments
 from .._records._content import Attachment, AttachmentRef
+from .._records._preview import RECALL, Reader, address_of, preview_of
 from .._records._result import EventKind, RunResult
 from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
-from .._tools._untrusted import combined_mode
+from .._tools._untrusted import combined_mode, model_text
 from ..errors import ToolError, UsageError
 from ._call import Occurrences, OpenCall
 from ._recorder import SuspendedError
@@ -200,13 +204,13 @@ class Services:
             return await function()
 
         tool = define_tool(name, f"A step of {self._tool.name}.", {"type": "object"}, execute)
-        value = await self.call_tool(name, arguments, Reach({name: tool}))
+        value = (await self.call_tool(name, arguments, Reach({name: tool}))).unwrap()
         if self._scope.recorder is not None:
             # A step may be expensive, such as a request to a model: it is not lost with the host.
             await self._scope.recorder.make_durable()
         return value
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> ToolResult:
         self._check_open("call_tool")
         parent = self._call
         if sum(1 for _ in parent.callers()) >= _MAX_NESTED:
@@ -237,9 +241,34 @@ class Services:
             modes = (parent.untrusted, call.untrusted, call.tool.untrusted, result.untrusted)
             parent.untrusted = combined_mode(modes)
         self._nested.record(call, *self._nested.answer(call, result), None)
-        value = result.unwrap()
+        tool = call.tool
+        if not result.ok or tool is None:
+            return result
         recorded = call.outcome.recorded and self._scope.recorder is not None
-        return call.tool.revive(value) if recorded and call.tool else value
+        value = tool.revive(result.value) if recorded else result.value
+        return replace(result, tool=name, value=value, _render=tool.render)
+
+    async def text_for_model(self, result: ToolResult, max_chars: int, reach: Reach) -> str:
+        tool = reach.tools.get(result.tool)
+        mode = result.untrusted or (tool and tool.untrusted) or self._scope.shared.untrusted
+        recalls = RECALL in reach.tools
+        plain = replace(result, untrusted=None, attachments=result.attachments if recalls else ())
+        note, text = "", plain.text
+        for ref in plain.attachments:
+            if isinstance(ref, AttachmentRef):
+                text = text.replace(ref.path, address_of(ref.id))
+        if len(text) > max_chars and result.ok:
+            store = self._scope.shared.artifacts
+            reader: Reader = "tool" if recalls else "path"
+            preview = await anyio.to_thread.run_sync(
+                partial(preview_of, plain.value, store, max_chars, text=text, reader=reader)
+            )
+            text, note = preview.text, preview.note
+        # The key of the call, which a text cannot know, is the same when the tool starts again.
+        key = sha256((self.key() or "").encode()).digest() if self.key() else None
+        options: dict[str, Any] = {} if key is None else {"key": key}
+        shown = model_text(text, mode, source=result.tool, max_chars=max_chars, **options)
+        return "\n\n".join(filter(None, (shown, note)))
 
     async def _run(self, call: OpenCall) -> ToolResult:
         """Run a nested call, list it, and report its start and end."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._allow import AllowList
     from ._reach import Reach
     from ._tool import Tool
+    from ._tool_result import ToolResult
 
 __all__ = ["CallServices", "ToolContext", "ambient_call", "current_tool_context"]
 
@@ -62,7 +63,11 @@ class CallServices(Protocol):
     @property
     def models(self) -> OpenModels: ...  # as ToolContext.models
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any: ...
+    async def call_tool(
+        self, name: str, arguments: Mapping[str, Any], reach: Reach
+    ) -> ToolResult: ...
+
+    async def text_for_model(self, result: ToolResult, max_chars: int, reach: Reach) -> str: ...
 
     async def step(
         self, name: str, function: Callable[[], Awaitable[Any]], arguments: Mapping[str, Any]
@@ -215,7 +220,33 @@ class ToolContext:
             ToolError: If the tool is not allowed or fails.
             UsageError: If a session did not create this context.
         """
-        return await self._host("call_tool").call_tool(name, arguments, self._within("call_tool"))
+        host = self._host("call_tool")
+        return (await host.call_tool(name, arguments, self._within("call_tool"))).unwrap()
+
+    async def result_of(self, name: str, /, **arguments: Any) -> ToolResult:
+        """Call another tool as `call_tool`, and return its result: a failure is part of it.
+
+        Raises:
+            UsageError: If a session did not create this context.
+        """
+        host = self._host("result_of")
+        return await host.call_tool(name, arguments, self._within("result_of"))
+
+    async def text_for_model(self, result: ToolResult, *, max_chars: int) -> str:
+        """Return the text of a result of `result_of` for a model.
+
+        A longer text is truncated, with a note; the whole value is stored, and the note says how to
+        get it. The text of an untrusted tool is marked or stripped.
+
+        Args:
+            result: The result.
+            max_chars: Characters of the text, without markers.
+
+        Raises:
+            UsageError: If a session did not create this context.
+        """
+        host = self._host("text_for_model")
+        return await host.text_for_model(result, max_chars, self._within("text_for_model"))
 
     @property
     def tools(self) -> Mapping[str, Tool]:

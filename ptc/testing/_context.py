@@ -16,6 +16,7 @@ from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext, ambient_call
 from .._tools._reach import Reach
 from .._tools._tool import Tool
+from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
 from ..models._open import ModelSource, OpenModels
 
@@ -143,12 +144,18 @@ class _Services:
     def reach(self) -> Reach:
         return Reach({tool.name: tool for tool in self._tools})
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> Any:
-        if self._call_tool is None:
-            msg = f"there is no tool {name!r}; pass tool_context(call_tool=...)"
-            raise ToolError(msg, code="unknown_tool", tool=name)
-        value = self._call_tool(name, **arguments)
-        return await value if inspect.isawaitable(value) else value
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], reach: Reach) -> ToolResult:
+        try:
+            if self._call_tool is None:
+                msg = f"there is no tool {name!r}; pass tool_context(call_tool=...)"
+                raise ToolError(msg, code="unknown_tool", tool=name)
+            value = self._call_tool(name, **arguments)
+            return ToolResult(name, value=await value if inspect.isawaitable(value) else value)
+        except ToolError as error:
+            return ToolResult(name, error=error)
+
+    async def text_for_model(self, result: ToolResult, max_chars: int, reach: Reach) -> str:
+        return result.text[:max_chars]
 
     async def step(
         self, name: str, function: Callable[[], Awaitable[Any]], arguments: Mapping[str, Any]

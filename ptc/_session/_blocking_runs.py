@@ -12,6 +12,7 @@ from .._records._result import PendingCall, RunEvent, RunResult
 from .._runs._history import History
 from .._runs._rollback import Rollback
 from .._tools._allow import AllowList
+from .._tools._untrusted import UntrustedMode
 from ._session import Session
 
 __all__ = ["BlockingRuns"]
@@ -37,6 +38,10 @@ class BlockingRuns(ABC):
     def artifacts(self) -> ArtifactStore:
         """As `Session.artifacts`."""
         return self._session.artifacts
+
+    def untrusted_in(self, called: Iterable[str]) -> UntrustedMode | None:
+        """As `Session.untrusted_in`."""
+        return self._session.untrusted_in(called)
 
     def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
         """As `Session.pending`."""

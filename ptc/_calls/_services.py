@@ -23,7 +23,6 @@ from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
 from .._tools._untrusted import combined_mode, model_text
-from .._tools._untrusted import UntrustedMode, combined_mode
 from ..errors import ToolError, UsageError
 from ._call import Occurrences, OpenCall
 from ._recorder import SuspendedError
@@ -169,10 +168,6 @@ class Services:
     @property
     def reach(self) -> Reach:
         return self._call.reach or Reach(self._scope.tools)
-
-    @property
-    def untrusted(self) -> UntrustedMode | None:
-        return self._scope.shared.untrusted or self._call.untrusted
 
     @property
     def documents(self) -> CallDocuments:

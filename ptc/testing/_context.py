@@ -17,7 +17,6 @@ from .._tools._context import ToolContext, ambient_call
 from .._tools._reach import Reach
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
-from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError, UsageError
 from ..models._open import ModelSource, OpenModels
 
@@ -102,7 +101,6 @@ class _Services:
         self._key = key
         self._tools = tools
         self.models = OpenModels(model)
-        self.untrusted: UntrustedMode | None = None
         self._database: Database | None = None
         self._call_tool = call_tool
         self.cancelled = cancelled

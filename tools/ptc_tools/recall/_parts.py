@@ -1,7 +1,7 @@
 """Parts of a stored value: items of a list, members of an object, lines or bytes of a text.
 
 Rule 1: whatever the size of the value, one part needs memory in proportion to its own size.
-    tests/tools/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory
+    tests/tools/recall/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory
 Rule 2: consecutive parts, each from the `next` of the one before, are the whole value, once.
     tests/tools/test_recall.py::test_consecutive_parts_are_the_whole_value
 """

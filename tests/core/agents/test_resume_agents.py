@@ -218,7 +218,10 @@ async def test_nested_programs_and_children_do_not_deadlock_with_one_slot(tmp_pa
             max_concurrent_runs=1,
         ) as session:
             result = await session.program(
-                source="(await ctx.task(agent='lead', prompt='depth 0')).answer",
+                source=(
+                    "r = await ctx.task(agent='lead', prompt='depth 0')\n[r.answer, r.usage.steps]"
+                ),
                 allowed_tools=["task", "scripted"],
             )
-    assert result.value == "(((end)))", result.error
+    # The steps of all children count for the first, through the scripts between them.
+    assert result.value == ["(((end)))", 7], result.error

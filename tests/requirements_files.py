@@ -187,6 +187,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
             _GLOB + "test_glob_over_its_default_limit_is_an_error",
             _GLOB + "test_glob_pages_are_contiguous",
             _LS + "test_ls_pages_are_contiguous",
+            "tools/test_recall.py::test_consecutive_parts_are_the_whole_value",
         ),
     ),
 }

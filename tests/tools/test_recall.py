@@ -186,6 +186,7 @@ async def test_wrong_pointer_says_what_is_there(session: Session) -> None:
         ("/zero/x", "no_such_part", "the value at '/zero' has no parts"),
         ("rows", "bad_pointer", 'must start with "/"'),
         ("/a~2", "bad_pointer", 'write "~0" for "~"'),
+        ("/0" * 3_000, "bad_pointer", "at most 4,096 characters"),
     ):
         found = await code_of(session, handle, pointer=pointer)
         assert found[0] == code, pointer
@@ -228,9 +229,9 @@ async def test_text_is_read_by_lines(session: Session, suffix: str) -> None:
 async def test_bytes_are_read_without_partial_characters(session: Session) -> None:
     data = "aé€𝄞" * 500
     handle = store(session, data.encode(), ".txt")
-    for limit in (1, 2, 3, 5, 7, 4_096):
+    for limit in (1, 3, 7, 4_096):
         found, offset, calls = "", 0, 0
-        while calls < 60:
+        while calls < 12:
             page = await part(session, handle, unit="bytes", offset=offset, limit=limit)
             found, calls = found + page.value, calls + 1
             assert page.total == len(data.encode())

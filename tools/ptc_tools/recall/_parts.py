@@ -1,7 +1,7 @@
 """Parts of a stored value: items of a list, members of an object, lines or bytes of a text.
 
 Rule 1: whatever the size of the value, one part needs memory in proportion to its own size.
-    tests/tools/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory
+    tests/tools/recall/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory
 Rule 2: consecutive parts, each from the `next` of the one before, are the whole value, once.
     tests/tools/test_recall.py::test_consecutive_parts_are_the_whole_value
 """
@@ -9,6 +9,7 @@ Rule 2: consecutive parts, each from the `next` of the one before, are the whole
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -63,7 +64,7 @@ class Request:
 
 
 class _Positions:
-    """Positions of recent pages' ends, so that the next page need not scan the value again.
+    """Ends of recent pages, and totals, so that the next page need not scan the value again.
 
     Content is named by its digest, so an entry never becomes wrong, and reveals nothing to a
     session that lacks the file.
@@ -84,6 +85,20 @@ class _Positions:
 
 
 _POSITIONS = _Positions()
+_TOTAL = "total of "
+_UNKNOWN = -1
+
+
+def _total(
+    file: StoredFile, pointer: str, unit: str, count: Callable[[], int | None]
+) -> int | None:
+    """Return the number of units, counted once for each value."""
+    known = _POSITIONS.get(file, pointer, _TOTAL + unit, 0)
+    if known is None:
+        found = count()
+        known = _UNKNOWN if found is None else found
+        _POSITIONS.put(file, pointer, _TOTAL + unit, 0, known)
+    return None if known == _UNKNOWN else known
 
 
 def not_json(file: StoredFile, error: NotJsonError) -> ToolError:
@@ -184,7 +199,7 @@ def _page(
         whole = request.is_whole and not missing
         return StoredPart(value, "value" if whole else unit, skipped, None, end, note)
     _POSITIONS.put(file, request.pointer, unit, end, scan.position)
-    total = _count(scan, end, members=members)
+    total = _total(file, request.pointer, unit, lambda: _count(scan, end, members=members))
     return StoredPart(value, unit, skipped, end, total, note)
 
 
@@ -219,8 +234,12 @@ def text_part(
     if after >= text.size:
         return StoredPart(page.text, unit, skipped, None, end, note)
     _POSITIONS.put(file, request.pointer, unit, end, after)
-    more = text.count_lines(after)
-    total = None if more is None else end + more
+
+    def count() -> int | None:
+        more = text.count_lines(after)
+        return None if more is None else end + more
+
+    total = _total(file, request.pointer, unit, count)
     return StoredPart(page.text, unit, skipped, end, total, note)
 
 

@@ -13,6 +13,7 @@ from ._json_scan import JsonScan, NotJsonError
 __all__ = ["Locator", "child", "find", "parse"]
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
+_MAX_CHARS = 4_096
 _SHOWN_KEYS = 10
 _KEPT_KEYS = 1_000
 _KEY_CHARS = 60
@@ -28,6 +29,9 @@ def parse(pointer: str) -> list[str]:
     """
     if not pointer:
         return []
+    if len(pointer) > _MAX_CHARS:
+        msg = f"a pointer has at most {_MAX_CHARS:,} characters"
+        raise ToolError(msg, code="bad_pointer")
     if not pointer.startswith("/"):
         msg = f'pointer {pointer!r:.80} must start with "/": "/rows/0/name"; "" is the whole value'
         raise ToolError(msg, code="bad_pointer")

@@ -16,6 +16,7 @@ from .._records._result import CallRecord, CallStatus
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
+from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError
 from ._record_filter import RecordFilter
 
@@ -100,6 +101,8 @@ class OpenCall:
     """Calls that its tool has made."""
     attempt_calls: Occurrences | None = None
     """Calls that its tool has made in this attempt: equal ones of the next are the same calls."""
+    untrusted: UntrustedMode | None = None
+    """Treatment of the texts of untrusted tools that its tool has called."""
     attached: list[AttachmentRef] = field(default_factory=list)
     """Files that its tool has stored so far."""
     start_row: CallRow | None = None

@@ -37,7 +37,8 @@ def convert_value(scope: Scope, tool: Tool, call: OpenCall, value: Any) -> ToolR
     redactor = scope.environment.redactor
     reply = result_of(value, tool.result_schema)
     if reply is None and not call.attached and not redactor:
-        return ToolResult(tool.name, value=value, _render=tool.render)
+        untrusted = tool.untrusted or call.untrusted
+        return ToolResult(tool.name, value=value, untrusted=untrusted, _render=tool.render)
     render = tool.render
     reply = reply or ToolResult(value=value)
     original = reply.value
@@ -50,7 +51,13 @@ def convert_value(scope: Scope, tool: Tool, call: OpenCall, value: Any) -> ToolR
         # A redacted value is plain data. The tool renders its own value; that text is redacted.
         render = partial(_render_redacted, render, original, redactor)
     stored = tuple(scope.store(item) for item in reply.attachments)
-    reply = replace(reply, tool=tool.name, attachments=(*call.attached, *stored), _render=render)
+    reply = replace(
+        reply,
+        tool=tool.name,
+        attachments=(*call.attached, *stored),
+        untrusted=reply.untrusted or tool.untrusted or call.untrusted,
+        _render=render,
+    )
     call.take_reply(reply)
     if reply.error is not None:
         raise reply.error
@@ -141,7 +148,7 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
     """
     # An error from before the call is the host's own text.
     if result.untrusted is None and call.tool is not None and (result.ok or call.was_called):
-        mode = call.tool.untrusted or scope.shared.untrusted
+        mode = call.tool.untrusted or call.untrusted or scope.shared.untrusted
         result = result if mode is None else replace(result, untrusted=mode)
     if result.error is not None or (scope.on_event is None and _is_small(scope, result.value)):
         return result

@@ -18,6 +18,7 @@ from .._tools._context import ToolContext
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
+from .._tools._untrusted import combined_mode
 from ..errors import ToolError, UsageError
 from ..models._open import OpenModels
 from ._call import Occurrences, OpenCall
@@ -226,6 +227,9 @@ class Services:
                 raise
             # A tool that cannot be started again cannot be suspended for days.
             raise ToolError(str(suspension), code="unknown_outcome", tool=name) from None
+        if call.tool is not None:
+            modes = (parent.untrusted, call.untrusted, call.tool.untrusted, result.untrusted)
+            parent.untrusted = combined_mode(modes)
         self._nested.record(call, *self._nested.answer(call, result), None)
         value = result.unwrap()
         recorded = call.outcome.recorded and self._scope.recorder is not None

@@ -13,7 +13,7 @@ from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._tools._allow import AllowList
-from .._tools._untrusted import UntrustedMode
+from .._tools._untrusted import UntrustedMode, combined_mode
 from ._described_session import DescribedSession
 
 __all__ = ["RunSession"]
@@ -43,10 +43,8 @@ class RunSession(DescribedSession):
             called: Names of the tools that the run called.
         """
         tools = self._catalog.tools
-        modes = {tools[name].untrusted for name in set(called) if name in tools}
-        if self.untrusted is not None or not modes - {None}:
-            return self.untrusted
-        return "mark" if "mark" in modes else "strip"
+        modes = (tools[name].untrusted for name in set(called) if name in tools)
+        return self.untrusted or combined_mode(modes)
 
     # --- decisions --------------------------------------------------------------------------
 

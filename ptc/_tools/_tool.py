@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from types import UnionType
@@ -240,12 +240,12 @@ class Tool(Generic[P, R_co]):
         msg = f"tool {self.name!r}: {problem}"
         raise UsageError(msg)
 
-    def text(self, outcome: Any) -> str:
-        """Format a value of the tool, or the `ToolError` of a call, as text for a model."""
-        result = ToolResult(self.name, untrusted=self.untrusted, _render=self.render)
-        if isinstance(outcome, ToolError):
-            return replace(result, error=outcome).text
-        return replace(result, value=outcome).text
+    def text(self, value: Any) -> str:
+        """Format a value of the tool as text, also that of an untrusted tool as it is.
+
+        The result of a call that made others is treated as a whole (`ptc._tools._untrusted`).
+        """
+        return ToolResult(self.name, value=value, _render=self.render).text
 
     @property
     def repeatable(self) -> bool:

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ..errors import UsageError
 
-__all__ = ["UntrustedMode", "model_data", "model_text", "validate_mode"]
+__all__ = ["UntrustedMode", "combined_mode", "model_data", "model_text", "validate_mode"]
 
 UntrustedMode: TypeAlias = Literal["mark", "strip"]
 """``"mark"``: hidden characters are shown as escapes, imitations of a conversation get a backslash,
@@ -106,6 +106,12 @@ def validate_mode(mode: UntrustedMode | None) -> UntrustedMode | None:
         msg = f'untrusted must be "mark", "strip" or None, not {mode!r:.80}'
         raise UsageError(msg)
     return mode
+
+
+def combined_mode(modes: Iterable[UntrustedMode | None]) -> UntrustedMode | None:
+    """Return the treatment of a text that was composed of texts with these treatments."""
+    found = set(modes)
+    return "mark" if "mark" in found else "strip" if "strip" in found else None
 
 
 def model_text(

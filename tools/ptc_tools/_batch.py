@@ -18,7 +18,6 @@ from pydantic import ConfigDict, Field
 
 from ptc import ToolContext, ToolError, tool
 from ptc._core._json import JsonError, dumps, loads
-from ptc._tools._untrusted import model_text
 
 __all__ = [
     "MAX_CALLS",
@@ -93,16 +92,11 @@ def _render(results: list[BatchResult]) -> str:
 
 
 def _text(result: BatchResult, text: str | None) -> str:
-    if text is not None:
-        return text
     if result.error is not None:
-        shown = f"Error [{result.error.code}]: {result.error.message}"
-    elif result.omitted_bytes:
+        return f"Error [{result.error.code}]: {result.error.message}"
+    if result.omitted_bytes:
         return f"[value of {result.omitted_bytes:,} bytes omitted; call the tool alone]"
-    else:
-        shown = dumps(result.value).decode()
-    # A recorded result: the tool that returned the value, and its options, are not known.
-    return model_text(shown, "mark", source=result.tool)
+    return text if text is not None else dumps(result.value).decode()
 
 
 @tool(side_effect=True, idempotent=False, unrecorded=["calls"], render=_render)
@@ -147,8 +141,7 @@ class _Job:
     """Calls to whose values it refers."""
     done: anyio.Event = field(default_factory=anyio.Event)
     result: BatchResult | None = None
-    text: str | None = None
-    """Text of value or error for a model. None: it is omitted."""
+    text: str = ""
     value: Any = None
     """JSON value, even if the result omits it."""
 
@@ -208,9 +201,6 @@ class _Run:
             await self._call(job)
         except ToolError as error:
             problem = BatchProblem(error.code, error.message, error.retryable)
-            tool = self.ctx.tools.get(job.call.tool)
-            shown = f"Error [{error.code}]: {error.message}"
-            job.text = shown if tool is None else tool.text(error)
             job.result = BatchResult(job.id, job.call.tool, False, error=problem)
             self.failed = self.failed or job.id
         finally:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ptc import Tool, ToolContext, ToolError, ToolResult, Toolset, tool
+from ptc import Tool, ToolContext, ToolError, Toolset, tool
 
 __all__ = ["compat"]
 
@@ -102,9 +102,7 @@ async def _call_tool(ctx: ToolContext, name: str, arguments: dict[str, Any] | No
         name: Name of the tool.
         arguments: Its arguments.
     """
-    value = await ctx.call_tool(name, **(arguments or {}))
-    # A model reads it as if it had called the tool itself.
-    return ToolResult.success(value, text=ctx.tools[name].text(value))
+    return await ctx.call_tool(name, **(arguments or {}))
 
 
 def _with_aliases(item: Tool) -> Tool:

@@ -385,18 +385,56 @@ class TestTools:
         async with Session(tmp_path, tools=[both.untrusted("own")], toolsets=()) as session:
             assert BOUNDARY.fullmatch((await session.tool("own")).text) is not None
 
-    async def test_batch_marks_the_texts_of_untrusted_tools(self, tmp_path: Path) -> None:
+    async def test_result_of_a_tool_is_treated_as_those_of_the_tools_that_it_called(
+        self, tmp_path: Path
+    ) -> None:
         import ptc_tools
 
-        tools = [page, broken, own, ptc_tools.batch]
-        calls = [{"tool": name} for name in ("page", "broken", "own")]
-        async with Session(tmp_path, tools=tools, toolsets=()) as session:
-            result = await session.tool("batch", {"calls": calls})
-        assert len(BOUNDARY.findall(result.text)) == 2
-        assert result.text.endswith(f"=== 3 (own)\n{PAGE}")
-        assert result.value[0].value == PAGE
-        # Rendered from the record, the tools are not known.
-        assert len(BOUNDARY.findall(ptc_tools.batch.text(list(result.value)))) == 3
+        @tool(cache=ptc.Cache(scope="session"))
+        async def digest(ctx: ptc.ToolContext, name: str) -> str:
+            """Return what another tool returns."""
+            try:
+                return f"all: {await ctx.call_tool(name)}"
+            except ToolError as error:
+                return f"failed: {error.message}"
+
+        @tool
+        async def outer(ctx: ptc.ToolContext, name: str) -> Any:
+            """Return a digest, or fail with it."""
+            text = await ctx.call_tool("digest", name=name)
+            raise ToolError(text)
+
+        @tool(untrusted="strip")
+        async def stripped(ctx: ptc.ToolContext) -> Any:
+            """Strip what another tool returns."""
+            return await ctx.call_tool("page")
+
+        tools = [page, broken, own, titles, digest, outer, stripped, ptc_tools.batch]
+        tools += ptc_tools.compat().only("tool")
+        async with Session(tmp_path, tools=tools, toolsets=(), workers=1) as session:
+
+            async def text(called: str, **arguments: Any) -> str:
+                return (await session.tool(called, arguments)).text
+
+            marked = [
+                await text("digest", name="page"),
+                await text("digest", name="page"),  # from the cache
+                await text("digest", name="broken"),
+                await text("outer", name="page"),
+                await text("tool", name="page"),
+                await text("batch", calls=[{"tool": n} for n in ("own", "titles", "page")]),
+            ]
+            plain = [
+                await text("digest", name="own"),
+                await text("batch", calls=[{"tool": "own"}]),
+                await text("tool", name="own"),
+            ]
+            strip = [await text("digest", name="titles"), await text("stripped")]
+            value = (await session.tool("tool", {"name": "page"})).value
+        assert all(BOUNDARY.fullmatch(each) for each in marked)
+        assert all(PAGE in each for each in plain)
+        assert all(each.endswith("imitated turn or tag removed]") for each in strip)
+        assert value == PAGE
 
 
 def test_unknown_mode_is_refused(tmp_path: Path) -> None:

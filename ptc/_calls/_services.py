@@ -18,7 +18,7 @@ from .._tools._context import ToolContext
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
-from .._tools._untrusted import combined_mode
+from .._tools._untrusted import UntrustedMode, combined_mode
 from ..errors import ToolError, UsageError
 from ..models._open import OpenModels
 from ._call import Occurrences, OpenCall
@@ -162,6 +162,10 @@ class Services:
     @property
     def reach(self) -> Reach:
         return self._call.reach or Reach(self._scope.tools)
+
+    @property
+    def untrusted(self) -> UntrustedMode | None:
+        return self._scope.shared.untrusted or self._call.untrusted
 
     @property
     def documents(self) -> CallDocuments:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._allow import AllowList
     from ._reach import Reach
     from ._tool import Tool
+    from ._untrusted import UntrustedMode
 
 __all__ = ["CallServices", "ToolContext", "ambient_call", "current_tool_context"]
 
@@ -55,6 +56,9 @@ class CallServices(Protocol):
 
     @property
     def reach(self) -> Reach: ...  # tools that the call may call
+
+    @property
+    def untrusted(self) -> UntrustedMode | None: ...  # as ToolContext.untrusted
 
     @property
     def documents(self) -> CallDocuments: ...  # as ToolContext.documents
@@ -169,6 +173,15 @@ class ToolContext:
             UsageError: If a session did not create this context.
         """
         return self._host("attach").attach(attachment)
+
+    @property
+    def untrusted(self) -> UntrustedMode | None:
+        """Treatment of texts that the tool shows to a model of its own.
+
+        It is that of the session. If it has none, it is that of the untrusted tools that this call
+        has called so far.
+        """
+        return None if self._services is None else self._services.untrusted
 
     @property
     def documents(self) -> CallDocuments:

@@ -16,6 +16,7 @@ from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext, ambient_call
 from .._tools._reach import Reach
 from .._tools._tool import Tool
+from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError, UsageError
 from ..models._open import ModelSource, OpenModels
 
@@ -100,6 +101,7 @@ class _Services:
         self._key = key
         self._tools = tools
         self.models = OpenModels(model)
+        self.untrusted: UntrustedMode | None = None
         self._database: Database | None = None
         self._call_tool = call_tool
         self.cancelled = cancelled

@@ -436,6 +436,22 @@ class TestTools:
         assert all(each.endswith("imitated turn or tag removed]") for each in strip)
         assert value == PAGE
 
+    async def test_tool_with_a_model_of_its_own_knows_the_treatment(self, tmp_path: Path) -> None:
+        @tool
+        async def agent(ctx: ptc.ToolContext) -> list[Any]:
+            """Note the treatment after each call."""
+            modes = [ctx.untrusted]
+            for name in ("own", "titles", "page", "own"):
+                await ctx.call_tool(name)
+                modes.append(ctx.untrusted)
+            return modes
+
+        tools = [own, titles, page, agent]
+        async with Session(tmp_path, tools=tools, toolsets=()) as session:
+            assert await session.call(agent) == [None, None, "strip", "mark", "mark"]
+        async with Session(tmp_path, tools=tools, toolsets=(), untrusted="strip") as session:
+            assert await session.call(agent) == ["strip"] * 5
+
 
 def test_unknown_mode_is_refused(tmp_path: Path) -> None:
     mode: Any = "quote"

@@ -51,7 +51,7 @@ AGENTS: dict[str, tuple[str, tuple[str, ...]]] = {
             "bindings/test_previews.py::test_note_and_tool_are_offered_together",
             "tools/test_recall.py::test_stored_value_comes_back_as_it_is",
             "tools/test_recall.py::test_script_pages_a_value_and_an_attachment",
-            "tools/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory",
+            "tools/recall/test_recall_large.py::test_large_artifact_is_paged_within_bounded_memory",
         ),
     ),
     "R2-48": (

@@ -94,7 +94,8 @@ async def test_client_runs_a_script_over_http(
     async with connect(server, "alice", mode=mode) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("program", {"source": COUNT, "inputs": {"query": "TODO"}})
-    assert names == ["program", "program_log", "program_status", "program_resume"]
+    own = ["program", "program_log", "program_status", "program_resume"]
+    assert names == [*own, "get_tool_response"]
     assert not result.is_error
     assert result.structured_content["value"]["files"] == ["a.py", "b.py"]
 

@@ -155,6 +155,9 @@ class Services:
                 "from the note of a truncated result; the value may also have been deleted"
             )
             raise ToolError(msg, code="unknown_handle")
+        # Any tool of the session may have returned it.
+        modes = (tool.untrusted for tool in self._scope.shared.known.values())
+        self._call.untrusted = combined_mode((self._call.untrusted, *modes))
         return found
 
     def _check_open(self, method: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from .._core._arguments import parts_of
 from .._records._artifacts import ArtifactStore
+from .._records._preview import RECALL
 from .._records._result import PendingCall, RunEvent, RunResult
 from .._runs._history import History
 from .._runs._rollback import Rollback
@@ -42,8 +43,10 @@ class RunSession(DescribedSession):
         Args:
             called: Names of the tools that the run called.
         """
-        tools = self._catalog.tools
-        modes = (tools[name].untrusted for name in set(called) if name in tools)
+        tools, names = self._catalog.tools, set(called)
+        # A stored value that was read again may be that of any tool.
+        shown = tools.values() if RECALL in names else map(tools.get, names)
+        modes = (tool.untrusted for tool in shown if tool is not None)
         return self.untrusted or combined_mode(modes)
 
     # --- decisions --------------------------------------------------------------------------

@@ -50,6 +50,9 @@ PROGRAMS = {
 }
 """Samples run with ``python samples/NAME``, and lines of what they print."""
 
+AGENT = {"agent.py", "agents/coder.md"}
+"""The coding agent; `core/agents/test_agent_sample.py` kills it."""
+
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
@@ -119,7 +122,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
     programs = PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS
-    assert files == programs | SCRIPTS | SKILLS | SHARED | DATA
+    assert files == programs | SCRIPTS | SKILLS | AGENT | SHARED | DATA
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -287,6 +290,23 @@ def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "no.log has no line that starts with a time and a level" in done.stderr
+
+
+# --- agent -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_agent_renames_a_function_with_and_without_programs() -> None:
+    pytest.importorskip("pydantic_ai", reason="needs the extra `models`")
+    done = python("samples/agent.py")
+    assert done.returncode == 0, done.stderr
+    renamed = "Renamed list_within to names_within in 6 files. Tests passed: True"
+    assert done.stdout.count(renamed) == 2
+    turns = {line[:22].strip(): line.split()[-4:] for line in done.stdout.splitlines()}
+    few, many = turns["with programs"], turns["one call after another"]
+    assert few[0] == "8"
+    read_few, read_many = (int(row[2].replace(",", "")) for row in (few, many))
+    assert read_few * 20 < read_many
 
 
 # --- skills ----------------------------------------------------------------------------------

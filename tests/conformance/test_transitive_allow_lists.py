@@ -107,7 +107,7 @@ DOORS = {
     "ptc/_cli/_doctor.py": "cli/test_commands.py",
     "ptc/_cli/_run.py": "cli/test_run.py",
     "ptc/_runs/_nested_programs.py": "core/runs/test_nested_programs.py",
-    "ptc/_session/_session.py": "core/test_session.py",
+    "ptc/_session/_program_session.py": "core/test_session.py",
     "ptc/_tools/_context.py": "core/calls/test_dispatch.py",
 }
 """Modules that call tools, or run scripts, but not for a tool of ptc -> their tests."""

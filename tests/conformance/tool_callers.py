@@ -22,12 +22,14 @@ from ptc import Tool
 
 __all__ = ["POWERS", "modules_with_powers", "powers_of", "reached_files"]
 
-POWERS = frozenset({"call_tool", "program", "restricted", "step", "tools"})
+POWERS = frozenset({"call_tool", "program", "restricted", "result_of", "step", "tools"})
 """Members of `ToolContext` that call tools, or return them."""
 NAMED = POWERS - {"tools"}
 """Those whose names have no other meaning in the project."""
 _MENTION = re.compile(
-    r"\.(?:call_tool|restricted|step)\b|\.program\(|getattr\([^)]*(?:" + "|".join(NAMED) + ")"
+    r"\.(?:call_tool|restricted|result_of|step)\b|\.program\(|getattr\([^)]*(?:"
+    + "|".join(NAMED)
+    + ")"
 )
 PACKAGES = ("ptc", "ptc_tools", "ptc_bindings")
 FIELDS = {("ptc_tools/_todo.py", "step")}

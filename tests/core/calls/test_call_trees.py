@@ -69,7 +69,7 @@ class Trees:
         self.server._path = self._root / f"{seed} {session is self.broken}"
         return await session.program(
             **self.world.program(f"tree {seed}"),
-            allowed_tools=self.world.TOOLS,
+            allowed_tools=[name for name in self.world.TOOLS if name in session.tool_names()],
             limits=LIMITS,
             run_id=f"r{seed}",
         )

@@ -300,8 +300,9 @@ def test_agent_renames_a_function_with_and_without_programs() -> None:
     pytest.importorskip("pydantic_ai", reason="needs the extra `models`")
     done = python("samples/agent.py")
     assert done.returncode == 0, done.stderr
-    renamed = "Renamed list_within to names_within in 6 files. Tests passed: True"
-    assert done.stdout.count(renamed) == 2
+    renamed = re.findall(r"Renamed \w+ to \w+ in (\d+) files. Tests passed: True", done.stdout)
+    assert len(renamed) == 2
+    assert renamed[0] == renamed[1] >= "6"
     turns = {line[:22].strip(): line.split()[-4:] for line in done.stdout.splitlines()}
     few, many = turns["with programs"], turns["one call after another"]
     assert few[0] == "8"

@@ -88,7 +88,7 @@ async def call_until_stopped(
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_call_in_progress_finishes_before_the_server_stops(
     root: Path, mode: Literal["auto", "legacy"]
 ) -> None:
@@ -102,7 +102,7 @@ async def test_call_in_progress_finishes_before_the_server_stops(
 
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize("repeat", [pytest.param(False, marks=pytest.mark.slow), True])
 async def test_call_that_does_not_finish_is_cancelled_and_recorded(
     root: Path, repeat: bool
 ) -> None:

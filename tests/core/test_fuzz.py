@@ -138,7 +138,7 @@ def hooks(*options: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(50, marks=pytest.mark.slow)])
 def test_no_hook_receives_an_object_with_power(tmp_path: Path, count: int) -> None:
     done = hooks("--scripts", str(count), "--seed", "7", "--out", str(tmp_path / "f"))
     assert done.returncode == 0, done.stdout + done.stderr

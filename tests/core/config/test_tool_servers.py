@@ -91,6 +91,7 @@ def test_call_and_allow_list_know_the_tools_of_servers(folder: Path) -> None:
     assert "did you mean `shop.add`" in misspelt.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_mcp_server_of_ptc_offers_the_tools_of_other_servers(folder: Path) -> None:

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent.parent.parent
 COMMAND = ROOT / "tests" / "fuzz" / "durable.py"
 
 
-@pytest.mark.parametrize(("points", "trees"), [(1, 1), pytest.param(12, 5, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("points", "trees"), [(12, 5)])
 def test_runs_of_killed_hosts_end_like_uninterrupted_ones(points: int, trees: int) -> None:
     done = subprocess.run(
         [

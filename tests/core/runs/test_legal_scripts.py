@@ -412,7 +412,7 @@ def blocking(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield opened
 
 
-@pytest.mark.parametrize("examples", [15, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [5, pytest.param(150, marks=pytest.mark.slow)])
 def test_no_legal_script_causes_a_violation(blocking: BlockingSession, examples: int) -> None:
     @given(st.lists(lines, max_size=4), last)
     @settings(max_examples=examples, deadline=None)

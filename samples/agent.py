@@ -31,9 +31,10 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models import Model, infer_model
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
 
 from ptc import Limits, RunResult, Session
 
@@ -92,11 +93,16 @@ class Meter(WrapperModel):
         super().__init__(wrapped)
         self.turns = self.read = self.written = 0
 
-    async def request(self, messages: list[ModelMessage], *options: Any) -> ModelResponse:
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
         """Count a request, and make it."""
         self.turns += 1
         self.read += sum(len(text_of(message)) for message in messages)
-        response = await super().request(messages, *options)
+        response = await super().request(messages, model_settings, model_request_parameters)
         self.written += len(text_of(response))
         return response
 

@@ -156,8 +156,8 @@ class Services:
             )
             raise ToolError(msg, code="unknown_handle")
         # Any tool of the session may have returned it.
-        modes = (tool.untrusted for tool in self._scope.shared.known.values())
-        self._call.untrusted = combined_mode((self._call.untrusted, *modes))
+        sources: tuple[OpenCall | Tool, ...] = (self._call, *self._scope.shared.known.values())
+        self._call.untrusted = combined_mode(source.untrusted for source in sources)
         return found
 
     def _check_open(self, method: str) -> None:

@@ -27,12 +27,12 @@ class Database:
         Raises:
             JournalError: If it cannot be opened, is damaged, or was made by a later version.
         """
-        self.label = str(path) if path is not None else "the journal in memory"
+        self.label: str = str(path) if path is not None else "the journal in memory"
         """Name of the file in errors."""
-        self.lock = threading.Lock()
+        self.lock: threading.Lock = threading.Lock()
         self._mode = ""
         with self.errors("opened"):
-            self.connection = open_file(path, self.label)
+            self.connection: sqlite3.Connection = open_file(path, self.label)
 
     @contextmanager
     def errors(self, action: Literal["opened", "read", "written"]) -> Iterator[None]:

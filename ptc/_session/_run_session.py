@@ -46,8 +46,7 @@ class RunSession(DescribedSession):
         tools, names = self._catalog.tools, set(called)
         # A stored value that was read again may be that of any tool.
         shown = tools.values() if RECALL in names else map(tools.get, names)
-        modes = (tool.untrusted for tool in shown if tool is not None)
-        return self.untrusted or combined_mode(modes)
+        return self.untrusted or combined_mode(tool.untrusted for tool in shown if tool is not None)
 
     # --- decisions --------------------------------------------------------------------------
 

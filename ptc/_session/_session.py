@@ -235,7 +235,7 @@ class Session(AgentSession, ProgramSession):
             open_models=self._open_models,
             untrusted=validate_mode(untrusted),
         )
-        self.untrusted = untrusted
+        self.untrusted: UntrustedMode | None = untrusted
         if webhook is not None:
             require("webhook", webhook, (str, Webhook), "a URL or a Webhook")
         default = limit_policy.limits

@@ -139,7 +139,7 @@ def outcomes(tmp_path: Path) -> Iterator[tuple[int, Path, dict[str, Any]]]:
 @pytest.mark.timeout(900)
 def test_agent_that_is_killed_at_any_step_ends_in_the_same_state(tmp_path: Path) -> None:
     straight: dict[str, Any] = {}
-    turns = 0
+    at = turns = 0
     for at, folder, outcome in outcomes(tmp_path):
         if not at:
             straight, turns = outcome, outcome["turns"]

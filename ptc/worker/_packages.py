@@ -42,6 +42,8 @@ _SETTINGS: Final = {
 }  # fmt: skip
 
 # Submodules that a package imports on first use. A name with a final dot is a folder of them.
+_THREADED: Final = frozenset({"pyarrow"})
+"""Packages that pandas loads if they are installed, and that start threads then."""
 _DRAWING: Final = frozenset({"matplotlib", "seaborn"})
 """Packages that load matplotlib."""
 _LATE: Final = {
@@ -72,6 +74,9 @@ class Packages:
         self.charts: Charts | None = None
         tops = {name.partition(".")[0] for name in self._names}
         if tops:
+            for name in _THREADED - tops:
+                # Not installed, as far as others can see: their authors provide for that.
+                sys.modules[name] = None  # type: ignore[assignment]  # documented for imports
             with importing_charts() if tops & _DRAWING else nullcontext():
                 self._import(rng)
                 if "matplotlib" in sys.modules:

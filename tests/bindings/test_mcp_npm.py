@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SUCCESS_CHARS = 40
 FAILURE_CHARS = 1_500
-PREVIEW_CHARS = 2_500
+PREVIEW_CHARS = 4_600
 
 TOOLS = '''
 from ptc import ImageContent, ToolError, ToolResult, tool

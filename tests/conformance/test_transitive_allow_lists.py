@@ -27,6 +27,13 @@ from .tool_callers import modules_with_powers, powers_of, reached_files
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
+
+@pytest.fixture(params=["asyncio"], scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """The agents of pydantic-ai, which `task` runs, need asyncio."""
+    return str(request.param)
+
+
 Arguments = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 FORWARD = '''

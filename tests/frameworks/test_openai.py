@@ -214,7 +214,7 @@ async def test_hosted_program_reads_results_and_errors_apart(session: Session) -
     assert "gold has no price" in read[1]["error"]["message"]
     assert read[2] == {"result": "x" * 10_000, "error": None}
     assert "a hosted program may not call this tool" in read[3]["error"]["message"]
-    assert "10,002 bytes" in answers[4]["output"], "a model reads the start only"
+    assert "500 of 10,000 characters" in answers[4]["output"], "a model reads the start only"
 
 
 async def test_loop_of_a_hosted_program_sends_what_the_service_accepts(session: Session) -> None:

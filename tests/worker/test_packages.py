@@ -193,6 +193,20 @@ async def test_package_that_fails_to_import_is_a_setup_error(
             await session.warm_up()
 
 
+async def test_optional_dependency_that_starts_threads_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyarrow.py").write_text(
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    (tmp_path / "tables.py").write_text(
+        "try:\n    import pyarrow\n    fast = True\nexcept ImportError:\n    fast = False\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    async with Session(tmp_path, toolsets=(), packages=["tables"], workers=1) as session:
+        assert (await session.program(source="import tables\ntables.fast")).value is False
+
+
 async def test_offered_package_hides_foreign_modules_and_private_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+# As long as the tests of a package, and about texts only.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ptc", "tools", "bindings", "samples")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "tools" / "README.md"]

@@ -53,6 +53,9 @@ PROGRAMS = {
 AGENT = {"agent.py", "agents/coder.md"}
 """The coding agent; `core/agents/test_agent_sample.py` kills it."""
 
+SLOW = {"programs/mcp_client.py", "programs/turns_against_program.py"}
+"""Those of `PROGRAMS` that take seconds."""
+
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
@@ -125,7 +128,10 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
     assert files == programs | SCRIPTS | SKILLS | AGENT | SHARED | DATA
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in PROGRAMS],
+)
 def test_sample_prints_its_expected_lines(name: str) -> None:
     if name == "programs/mcp_client.py":
         pytest.importorskip("mcp")

@@ -60,6 +60,7 @@ async def test_a_client_runs_a_script_over_real_files(
     assert texts(result)[1] == "Printed:\nlooked at 2 files\n\nPrinted to stderr:\ndone"
 
 
+@pytest.mark.slow
 @over_pipes
 @pytest.mark.usefixtures("nothing_left")
 async def test_client_receives_the_reason_a_script_failed(root: Path) -> None:
@@ -132,6 +133,7 @@ async def test_cancelling_a_call_kills_its_worker_and_the_server_continues(root:
         assert not (await client.call_tool("program", script("return 2"))).is_error
 
 
+@pytest.mark.slow
 @over_pipes
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
@@ -161,6 +163,7 @@ async def test_a_signal_ends_the_server_and_all_its_processes(
     assert (output, errors) == (b"", b"")
 
 
+@pytest.mark.slow
 @over_pipes
 async def test_standard_output_contains_only_protocol_messages(root: Path) -> None:
     """A client that writes what is no protocol, calls, and leaves in the middle of a call."""

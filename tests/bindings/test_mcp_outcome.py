@@ -51,6 +51,7 @@ def shown(result: Any) -> tuple[int, int]:
     return len(data), sum(map(len, texts(result)))
 
 
+@pytest.mark.slow
 @over_pipes
 async def test_sixty_calls_that_give_one_number_cost_forty_characters(root: Path) -> None:
     body = "return sum([len(await ctx.read('notes.txt')) for _ in range(60)])"

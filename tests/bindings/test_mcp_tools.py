@@ -136,6 +136,7 @@ def test_invalid_arguments_are_rejected_before_the_server_sees_them(
     assert error.code == "invalid_arguments"
 
 
+@pytest.mark.slow
 def test_progress_is_reported_and_cancellation_reaches_the_server(
     session: BlockingSession, calls: Path
 ) -> None:
@@ -262,6 +263,7 @@ def unused_port() -> int:
         return port
 
 
+@pytest.mark.slow
 def test_http_server_is_used_and_found_again_after_its_restart(
     http_server: Callable[[], subprocess.Popen[bytes]], unused_port: int, tmp_path: Path
 ) -> None:

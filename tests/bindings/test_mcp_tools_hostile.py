@@ -108,6 +108,7 @@ def test_silent_server_fails_the_session(tmp_path: Path, monkeypatch: pytest.Mon
         pass
 
 
+@pytest.mark.slow
 def test_endless_message_ends_the_connection(tmp_path: Path) -> None:
     with open_session("endless-message", tmp_path) as session:
         error = session.tool("bad.fine", {}).error

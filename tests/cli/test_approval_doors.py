@@ -67,6 +67,7 @@ def request(order: str, cents: int) -> dict[str, Any]:
     return {"source": SCRIPT, "inputs": {"order": order, "cents": cents}}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_gated_call_is_approved_in_a_form_and_by_the_command_for_a_client_without_forms(

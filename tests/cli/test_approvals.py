@@ -72,6 +72,7 @@ def test_reject_with_resume_gives_the_script_the_reason(command: Any, paused: st
     assert "the call of pay was rejected by bob: too much" in done.err
 
 
+@pytest.mark.slow
 def test_approvals_show_question_times_and_script_line(
     command: Any, terminal: Any, paused: str
 ) -> None:
@@ -141,6 +142,7 @@ def test_two_approvers_at_once_one_wins_and_the_other_is_told_who_decided(
     assert "decisions are final" in loser
 
 
+@pytest.mark.slow
 def test_run_ids_may_be_abbreviated_by_every_command(
     command: Any, paused: str, tmp_path: Path
 ) -> None:

@@ -94,7 +94,14 @@ def test_rejected_call_raises_in_the_script_with_the_reason(ask: Any, tmp_path: 
     assert (made.action, made.by, made.comment) == ("reject", "bob", "too much")
 
 
-@pytest.mark.parametrize("key", [b"l\n", b"\x03", b"\x04"], ids=["later", "ctrl-c", "ctrl-d"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(b"l\n", id="later", marks=pytest.mark.slow),
+        pytest.param(b"\x03", id="ctrl-c"),
+        pytest.param(b"\x04", id="ctrl-d", marks=pytest.mark.slow),
+    ],
+)
 def test_run_pauses_if_the_question_is_left(
     key: bytes, ask: Any, command: Any, tmp_path: Path
 ) -> None:

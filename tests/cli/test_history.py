@@ -138,6 +138,7 @@ async def run(ctx, inputs):
 # --- where the journal is ---
 
 
+@pytest.mark.slow
 def test_journal_option_names_the_file_for_every_command(
     command: Any, script: Any, tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_journal_in_root_option_allows_it(command: Any, script: Any, tmp_path: P
     assert len(json.loads(command("runs", "--journal", "j.sqlite3", "--json").out)) == 1
 
 
+@pytest.mark.slow
 def test_former_journal_is_reported_with_the_command_that_reads_it(
     command: Any, paused: str, tmp_path: Path
 ) -> None:

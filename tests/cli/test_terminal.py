@@ -87,6 +87,7 @@ def test_script_output_cannot_control_the_terminal(terminal: Any, tmp_path: Path
     assert "\x9b" not in shown.written.decode()
 
 
+@pytest.mark.slow
 def test_value_on_a_terminal_is_escaped_and_a_string_is_printed_as_text(
     terminal: Any, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_quick_run_without_colour_sends_no_escape_sequence(
     assert b"add" in shown.written
 
 
+@pytest.mark.slow
 def test_long_table_ends_with_the_number_of_omitted_rows(terminal: Any, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "async def run(ctx, inputs):\n    for n in range(42): await ctx.add(n)\n"
@@ -131,6 +133,7 @@ def test_output_of_a_direct_call_cannot_control_the_terminal(terminal: Any) -> N
     assert shown.screen()[0] == r"\x1b[2Jcleared"
 
 
+@pytest.mark.slow
 def test_tables_are_drawn_on_a_terminal(terminal: Any) -> None:
     shown = terminal("tools", "--toolset", "shelf")
     assert shown.end() == 0

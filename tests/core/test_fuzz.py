@@ -24,6 +24,7 @@ def fuzz(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda name: importlib.import_module(f"tests.fuzz.{name}")
 
 
+@pytest.mark.slow
 def test_short_fuzzer_run_finds_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(COMMAND), "--scripts", "20", "--seed", "7", "--out", tmp_path / "f"],
@@ -138,6 +139,7 @@ def hooks(*options: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [4, pytest.param(50, marks=pytest.mark.slow)])
 def test_no_hook_receives_an_object_with_power(tmp_path: Path, count: int) -> None:
     done = hooks("--scripts", str(count), "--seed", "7", "--out", str(tmp_path / "f"))

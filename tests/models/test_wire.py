@@ -249,6 +249,7 @@ async def test_interrupted_stream_is_retried_and_never_taken_as_an_answer(
     assert len(server.requests) == 3
 
 
+@pytest.mark.sample(1)
 async def test_concurrent_requests_share_a_session(server: FakeServer, name: str) -> None:
     server.steps[:] = [Step(args='{"total": 5}')] * 30
     found: list[Any] = []

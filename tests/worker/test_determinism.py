@@ -603,6 +603,7 @@ def run(ctx, inputs):
 # --- the tests --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_corpus_is_byte_identical_in_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,7 @@ def test_refusal_inside_a_large_value_names_its_path(value: Any, message: str) -
         read_parts(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heavy", [False, True])
 def test_worker_enforces_the_depth_limit_of_the_host(*, heavy: bool) -> None:
     extra = ["x" * 200_000] if heavy else []

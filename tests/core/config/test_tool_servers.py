@@ -106,6 +106,7 @@ async def test_mcp_server_of_ptc_offers_the_tools_of_other_servers(folder: Path)
     assert result.structured_content == {"value": 3}
 
 
+@pytest.mark.slow
 def test_server_of_the_command_line_and_of_a_file_are_used(folder: Path) -> None:
     (folder / "mcp.json").write_text(
         json.dumps({"mcpServers": {"web": {"command": sys.executable, "args": ["server.py"]}}})
@@ -118,6 +119,7 @@ def test_server_of_the_command_line_and_of_a_file_are_used(folder: Path) -> None
     assert "own.add\t" in listed.stdout
 
 
+@pytest.mark.slow
 def test_server_that_does_not_start_fails_the_command_with_the_reason(folder: Path) -> None:
     broken = f"bad={sys.executable} server.py --broken"
     found = ptc("call", "ls", "--no-config", "--mcp-server", broken)

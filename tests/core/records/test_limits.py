@@ -294,6 +294,7 @@ async def test_error_message_length_is_bounded(session: Session) -> None:
     assert len(result.error.message) < 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_left")
 async def test_failing_scripts_do_not_disturb_concurrent_runs(
     tmp_path: Path,

@@ -68,6 +68,7 @@ def test_seed_reproduces_the_same_plays(wire: Any) -> None:
     assert len({text.split(",")[0] for text in some()}) > 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_wire_fuzzer_detects_a_host_error(
     wire: Any, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch

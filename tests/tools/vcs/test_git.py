@@ -312,7 +312,7 @@ def _booby_trap(repo: Path) -> Path:
     return marker
 
 
-@pytest.mark.parametrize("kernel", [True, False])
+@pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.slow)])
 async def test_programs_configured_by_a_repository_are_not_executed(
     call: Call, repo: Path, monkeypatch: pytest.MonkeyPatch, kernel: bool
 ) -> None:

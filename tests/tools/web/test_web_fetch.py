@@ -215,6 +215,7 @@ async def test_gzip_content_is_decompressed_and_validated(call: Call, web: Web) 
     assert (await error_of(call, url=web.url())).code == "unsupported_content"
 
 
+@pytest.mark.slow
 async def test_a_decompression_bomb_is_stopped_at_the_limit(call: Call, web: Web) -> None:
     packer = zlib.compressobj(9, wbits=31)
     bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(512)) + packer.flush()

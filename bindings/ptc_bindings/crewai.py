@@ -25,10 +25,13 @@ from ptc import ToolContext
 from ._export import ExportedTool, Exports
 from ._foreign import data_of, foreign_tool, plain_value
 from ._mcp_specs import identifier
-from ._previews import PREVIEW_CHARS
 from ._session_calls import AnySession, SessionCalls
 
 __all__ = ["as_tools", "tools_from"]
+
+_PREVIEW_CHARS = 8_000
+"""CrewAI stores a result of about 4,000 characters itself, and its model reads none of it then: a
+preview, a quarter of this number, stays below that."""
 
 
 # --- in -----------------------------------------------------------------------------------------
@@ -85,7 +88,7 @@ def as_tools(
     direct: Collection[str] | bool = False,
     program: bool = True,
     limits: ptc.Limits | None = None,
-    preview_chars: int | None = PREVIEW_CHARS,
+    preview_chars: int | None = _PREVIEW_CHARS,
 ) -> list[Any]:
     """Return tools (`crewai.tools.BaseTool`) for ``Agent(tools=...)``.
 

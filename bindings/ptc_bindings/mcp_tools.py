@@ -79,7 +79,7 @@ class MCPServers(ToolProvider):
             UsageError: If a server is wrong.
         """
         self._specs = read_block(servers, None if folder is None else Path(folder), os.environ)
-        self._untrusted = untrusted
+        self._untrusted: UntrustedMode | None = untrusted
         self._files: tuple[Path, ...] = ()
         self._host: _Host | None = None
 

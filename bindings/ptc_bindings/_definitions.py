@@ -201,14 +201,14 @@ def call_result(
     """
     from mcp_types import CallToolResult, ImageContent, ResourceLink, TextContent
 
-    from ._outcome import artifact_uri
+    from ptc._records._preview import address_of
 
     # A lone surrogate has no UTF-8: it would close the connection, not only fail this result.
     content = [TextContent(text=t.encode(errors="replace").decode()) for t in texts]
     pictures = [ImageContent(data=image.data, mime_type=image.media_type) for image in images]
     links = [
         ResourceLink(
-            uri=artifact_uri(ref.id), name=ref.name, mime_type=ref.media_type, size=ref.size_bytes
+            uri=address_of(ref.id), name=ref.name, mime_type=ref.media_type, size=ref.size_bytes
         )
         for ref in files
     ]

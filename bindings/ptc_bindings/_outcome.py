@@ -30,7 +30,6 @@ from ptc._records._result import Cut, Status
 __all__ = [
     "FAILURE_CHARS",
     "OUTCOME_SCHEMA",
-    "artifact_uri",
     "outcome",
     "outcome_of_busy",
     "outcome_of_error",
@@ -169,11 +168,6 @@ def outcome_of_busy(reason: str) -> dict[str, Any]:
     return {"status": "rejected", "error": {"code": "busy", "message": reason}}
 
 
-def artifact_uri(digest: str) -> str:
-    """Return the address of a stored file. It says nothing about the host."""
-    return address_of(digest)
-
-
 def truncate(text: str, max_chars: int) -> str:
     """Return the start of `text`, with a mark if more follows."""
     return text if len(text) <= max_chars else f"{text[: max_chars - 3]}..."
@@ -210,11 +204,11 @@ def _where(cut: Cut, reader: Reader) -> dict[str, Any]:
     if not cut.artifact:
         return {}
     following = "" if reader == "address" else recall_note(cut, reader)
-    return {"uri": artifact_uri(cut.sha256)} | _present(next=following)
+    return {"uri": address_of(cut.sha256)} | _present(next=following)
 
 
 def _attachment(ref: AttachmentRef) -> dict[str, Any]:
-    return {"name": ref.name, "media_type": ref.media_type, "uri": artifact_uri(ref.id)}
+    return {"name": ref.name, "media_type": ref.media_type, "uri": address_of(ref.id)}
 
 
 def warning_texts(result: RunResult, most: int = _MAX_WARNINGS) -> list[str]:
@@ -231,7 +225,7 @@ def warning_texts(result: RunResult, most: int = _MAX_WARNINGS) -> list[str]:
 def _portable(text: str, result: RunResult) -> str:
     """Replace the path of the stored value by its address: a model has no use for the host's."""
     cut = result.cut
-    return text.replace(cut.artifact, artifact_uri(cut.sha256)) if cut and cut.artifact else text
+    return text.replace(cut.artifact, address_of(cut.sha256)) if cut and cut.artifact else text
 
 
 def _present(**items: Any) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from typing import Any
 import ptc
 from ptc._core import _json
 from ptc._core._redact import safe_text
-from ptc._records._preview import Reader, preview_of, recall_note
+from ptc._records._preview import Reader, address_of, preview_of, recall_note, with_addresses
 from ptc._tools._untrusted import UntrustedMode, model_data, model_text
 from ptc.models import ModelUsage
 
-from ._outcome import FAILURE_CHARS, artifact_uri, outcome, outcome_of_error, truncate
+from ._outcome import FAILURE_CHARS, outcome, outcome_of_error, truncate
 from ._outcome_text import outcome_texts
 from ._previews import Previews, is_recall
 
@@ -104,7 +104,7 @@ class Reply:
         """
         data = self.data.to_dict() if isinstance(self.data, Preview) else self.data
         files = [
-            {"name": file.name, "media_type": file.media_type, "uri": artifact_uri(file.id)}
+            {"name": file.name, "media_type": file.media_type, "uri": address_of(file.id)}
             for file in self.files
         ]
         run_id = "" if self.run is None else self.run.run_id
@@ -240,18 +240,14 @@ def _shorten(session: ptc.Session, whole: Reply, value: Any, previews: Previews)
         preview = Preview(found.text, len(_json.dumps(value)), "", found.note)
         return replace(whole, texts=(found.text, found.note), data=preview)
     following = "" if previews.reader == "address" else recall_note(stored, previews.reader)
-    preview = Preview(found.text, stored.bytes, artifact_uri(stored.sha256), following)
+    preview = Preview(found.text, stored.bytes, address_of(stored.sha256), following)
     texts = (found.text, found.note)
     return replace(whole, texts=texts, data=preview, stored=(stored.sha256,))
 
 
 def _text(result: ptc.ToolResult) -> str:
     """Return the text of a result, with addresses of its files in place of their paths."""
-    text = result.text
-    for ref in result.attachments:
-        if isinstance(ref, ptc.AttachmentRef):
-            text = text.replace(ref.path, artifact_uri(ref.id))
-    return text
+    return with_addresses(result.text, result.attachments)
 
 
 def _failure(session: ptc.Session, text: str, code: str, reader: Reader) -> Reply:

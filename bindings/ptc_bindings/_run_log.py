@@ -9,8 +9,9 @@ from ptc import RunResult
 from ptc._core import _json
 from ptc._journal._journal import CallRow, RunRecord
 from ptc._records._artifacts import shrink
+from ptc._records._preview import address_of
 
-from ._outcome import artifact_uri, tail, truncate, warning_texts
+from ._outcome import tail, truncate, warning_texts
 
 __all__ = ["run_log", "run_record"]
 
@@ -131,10 +132,10 @@ def _result_record(result: RunResult) -> dict[str, Any]:
     # The calls are listed above, and their records have paths of the host.
     del record["calls"]
     if result.cut is not None:
-        record["cut"] = {"bytes": result.cut.bytes, "uri": artifact_uri(result.cut.sha256)}
+        record["cut"] = {"bytes": result.cut.bytes, "uri": address_of(result.cut.sha256)}
     record["warnings"] = warning_texts(result, len(result.warnings))
     record["attachments"] = [
-        {"name": ref.name, "media_type": ref.media_type, "uri": artifact_uri(ref.id)}
+        {"name": ref.name, "media_type": ref.media_type, "uri": address_of(ref.id)}
         for ref in result.attachments
     ]
     return record

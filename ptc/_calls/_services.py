@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from .._journal._documents import CallDocuments
 from .._records._content import Attachment, AttachmentRef
-from .._records._preview import RECALL, Reader, address_of, preview_of
+from .._records._preview import RECALL, Reader, preview_of, with_addresses
 from .._records._result import EventKind, RunResult
 from .._records._stored_file import StoredFile
 from .._tools._context import ToolContext
@@ -256,10 +256,7 @@ class Services:
         mode = result.untrusted or (tool and tool.untrusted) or self._scope.shared.untrusted
         recalls = RECALL in reach.tools
         plain = replace(result, untrusted=None, attachments=result.attachments if recalls else ())
-        note, text = "", plain.text
-        for ref in plain.attachments:
-            if isinstance(ref, AttachmentRef):
-                text = text.replace(ref.path, address_of(ref.id))
+        note, text = "", with_addresses(plain.text, plain.attachments)
         if len(text) > max_chars and result.ok:
             store = self._scope.shared.artifacts
             reader: Reader = "tool" if recalls else "path"
@@ -268,9 +265,9 @@ class Services:
             )
             text, note = preview.text, preview.note
         # The key of the call, which a text cannot know, is the same when the tool starts again.
-        key = sha256((self.key() or "").encode()).digest() if self.key() else None
-        options: dict[str, Any] = {} if key is None else {"key": key}
-        shown = model_text(text, mode, source=result.tool, max_chars=max_chars, **options)
+        own = self.key()
+        key = None if own is None else sha256(own.encode()).digest()
+        shown = model_text(text, mode, source=result.tool, max_chars=max_chars, key=key)
         return "\n\n".join(filter(None, (shown, note)))
 
     async def _run(self, call: OpenCall) -> ToolResult:

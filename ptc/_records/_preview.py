@@ -8,15 +8,26 @@ Rule 2: the note names `get_tool_response` only for a reader that has it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .._core import _json
 from ._artifacts import ArtifactStore, shrink
+from ._content import AttachmentRef
 from ._result import Cut
 from ._stored_file import handle_of
 
-__all__ = ["RECALL", "Preview", "Reader", "address_of", "preview_of", "recall_call", "recall_note"]
+__all__ = [
+    "RECALL",
+    "Preview",
+    "Reader",
+    "address_of",
+    "preview_of",
+    "recall_call",
+    "recall_note",
+    "with_addresses",
+]
 
 RECALL = "get_tool_response"
 """Name of the tool that reads stored values."""
@@ -127,3 +138,11 @@ def recall_note(stored: Cut, reader: Reader) -> str:
 def address_of(digest: str) -> str:
     """Return the address of a stored file. It says nothing about the host."""
     return f"ptc://artifacts/{digest}"
+
+
+def with_addresses(text: str, attachments: Iterable[object]) -> str:
+    """Return `text` with the addresses of stored files in place of their paths."""
+    for ref in attachments:
+        if isinstance(ref, AttachmentRef):
+            text = text.replace(ref.path, address_of(ref.id))
+    return text

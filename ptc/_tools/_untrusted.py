@@ -120,7 +120,7 @@ def model_text(
     *,
     source: str = "",
     max_chars: int | None = None,
-    key: bytes = _KEY,
+    key: bytes | None = None,
 ) -> str:
     """Return `text` as a model may read it.
 
@@ -130,7 +130,7 @@ def model_text(
         source: Name of the tool that it comes from, for the marker.
         max_chars: Truncate the text, so that it ends in ``...``; markers and notes are not counted.
             None: the whole text.
-        key: Up to 64 bytes that the author of the text cannot know. Default: those of this process.
+        key: Up to 64 bytes that the author of the text cannot know. None: those of this process.
     """
     short = _truncate(text, max_chars)
     if mode is None or not text:
@@ -151,7 +151,7 @@ def model_text(
     if imitations:
         notes.append("A backslash marks text that imitates a conversation or a tool call.")
     # Only a text that contains its own digest under the key could close the boundary.
-    mark = blake2b(short.encode(), key=key, digest_size=8).hexdigest()
+    mark = blake2b(short.encode(), key=key or _KEY, digest_size=8).hexdigest()
     name = f' from="{source}"' if source else ""
     return f'<{_TAG} id="{mark}"{name}>\n{" ".join(notes)}\n\n{short}\n</{_TAG} id="{mark}">'
 

@@ -6,22 +6,16 @@ The test takes every seventh step, from another one each day; with PTC_EVERY_STE
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
-import signal
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from ptc._journal import _sqlite
-from ptc._runs import _history
-from tests.fuzz.durable_world import Killed, KilledWriter
+from tests.fuzz import durable
 
 pytest.importorskip("pydantic_ai", reason="needs the extra `models`")
 
@@ -32,7 +26,6 @@ FILES = {
     "notes.txt": "list_within stays here\n",
 }
 CHECK = "open('checked', 'a').write('x'); import sys; sys.path[0] = 'src'; import use"
-SECONDS = 60
 
 
 def sample() -> Any:
@@ -69,65 +62,34 @@ def log_writes(folder: Path) -> None:
     _atomic.Transaction.commit = logged  # type: ignore[method-assign]  # this process ends
 
 
-def child(agent: Any, folder: Path, at: int | None) -> int:
-    """Work in a forked process, which dies at step `at`; return its exit status."""
-    try:
-        Killed.steps, Killed.at = 0, at
-        _history.__dict__["SqliteJournal"] = Killed
-        _sqlite.__dict__["Writer"] = KilledWriter
-        log_writes(folder)
-        meter = agent.Meter(agent.FunctionModel(agent.decide))
-
-        async def work() -> dict[str, Any]:
-            result = await agent.work(folder, meter, programs=True)
-            calls = [(c.parent, c.tool, c.status) for c in result.calls]
-            return {"value": result.unwrap()["report"], "calls": calls, "turns": meter.turns}
-
-        outcome = {**anyio.run(work), "steps": Killed.steps}
-        (folder / "part").write_text(json.dumps(outcome))
-        (folder / "part").rename(folder / "outcome")
-    except BaseException:  # noqa: BLE001  # reported by the parent
-        (folder / "wrong").write_text(traceback.format_exc())
-        return 1
-    return 0
+def spawn(folder: Path, at: int | None) -> str:
+    """Fork a process that works, and dies at step `at`: ``ended``, ``killed``, or the problem."""
+    return durable.spawn(folder, "agent", at)
 
 
-def spawn(agent: Any, folder: Path, at: int | None) -> bool:
-    """Fork a process that works; return True if it ended, and False if it was killed."""
-    pid = os.fork()
-    if pid == 0:
-        os.setsid()
-        os._exit(child(agent, folder, at))
-    end = time.monotonic() + SECONDS
-    while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            break
-        if time.monotonic() > end:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.005)
-    wrong = folder / "wrong"
-    assert not wrong.exists(), wrong.read_text()
-    return not os.WIFSIGNALED(status)
-
-
-def files_of(folder: Path) -> dict[str, str]:
-    return {name: (folder / "root" / name).read_text() for name in FILES}
-
-
-def outcomes(tmp_path: Path) -> Iterator[tuple[int, Path, dict[str, Any]]]:
+def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Path, Any]]:
     """Yield the outcome without a death, and with one at each chosen step."""
     # Here, since each process is forked from this one: to import pydantic-ai takes a second.
     agent = sample()
+
+    async def drive(folder: Path, name: str) -> dict[str, Any]:
+        log_writes(folder)
+        meter = agent.Meter(agent.FunctionModel(agent.decide))
+        result = await agent.work(folder, meter, programs=True)
+        calls = [(c.parent, c.tool, c.status) for c in result.calls]
+        return {"value": result.unwrap()["report"], "calls": calls, "turns": meter.turns}
+
+    monkeypatch.setattr(durable, "drive", drive)
     every = os.environ.get("PTC_EVERY_STEP") == "1"
     steps = [0]
     for at in steps:
         folder = tmp_path / str(at)
         folder.mkdir()
         if at:
-            spawn(agent, folder, at)
-        assert spawn(agent, folder, None)
-        outcome = json.loads((folder / "outcome").read_text())
+            # It ends if this run has fewer steps than the first.
+            assert spawn(folder, at) in ("killed", "ended")
+        assert spawn(folder, None) == "ended"
+        outcome = durable.outcome_of(folder)
         if not at:
             stride = 1 if every else 7
             first = 1 if every else 1 + time.localtime().tm_yday % stride
@@ -135,18 +97,24 @@ def outcomes(tmp_path: Path) -> Iterator[tuple[int, Path, dict[str, Any]]]:
         yield at, folder, outcome
 
 
+def files_of(folder: Path) -> dict[str, str]:
+    return {name: (folder / "root" / name).read_text() for name in FILES}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_agent_that_is_killed_at_any_step_ends_in_the_same_state(tmp_path: Path) -> None:
+def test_agent_that_is_killed_at_any_step_ends_in_the_same_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     straight: dict[str, Any] = {}
     at = turns = 0
-    for at, folder, outcome in outcomes(tmp_path):
+    for at, folder, outcome in outcomes(tmp_path, monkeypatch):
         if not at:
             straight, turns = outcome, outcome["turns"]
             assert straight["value"]["tests_passed"]
             assert straight["value"]["changed"] == ["src/names.py", "src/use.py"]
         assert outcome["value"] == straight["value"], at
-        assert sorted(map(str, outcome["calls"])) == sorted(map(str, straight["calls"])), at
+        assert outcome["calls"] == straight["calls"], at
         assert files_of(folder) == {
             **FILES,
             "src/names.py": FILES["src/names.py"].replace("list_within", "names_within"),

@@ -96,7 +96,7 @@ async def run(ctx, inputs):
         )
         assert refused.error is not None
         assert refused.error.code == "not_allowed"
-        # What a branch that was not taken calls is pinned with the tools that it needs.
+        # Calls of a branch that was not taken are pinned with the tools that they need.
         branch = nested.replace("return [", "return []; [")
         idle = await run(session, branch, {"items": ["a"]}, ["*"])
         saved = session.save_program(idle.run_id, name="orders", description="Order all.")

@@ -144,7 +144,7 @@ def test_preset_never_asks_for_a_home_or_its_credentials(root: Path, home: Path)
 
 
 def test_folder_that_others_use_is_no_installation(root: Path, home: Path) -> None:
-    # The program lies beside data of others, as in ~/work/bin/go.
+    # The program lies beside data of others, as in a folder of projects.
     plant(home / "work/secret.txt", "")
     (home / "tools/bin").mkdir(parents=True)
     (home / "tools/bin/go").symlink_to(plant(home / "work/bin/go", ""))

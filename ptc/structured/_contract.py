@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
+from ._publish import object_schema, outer_schema, wrapper_key
 from ._violations import Violation, collect_violations, pointer
-from ._wrapping import wrap_schema, wrapper_key
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -43,7 +43,15 @@ class Contract:
         name: Name of the answer; a model may use it as an envelope.
     """
 
-    __slots__ = ("_adapter", "_formats", "_resources", "_validator", "name", "schema")
+    __slots__ = (
+        "_adapter",
+        "_formats",
+        "_object_schema",
+        "_resources",
+        "_validator",
+        "name",
+        "schema",
+    )
 
     def __init__(
         self,
@@ -68,6 +76,7 @@ class Contract:
         self.name: str = name
         self._resources = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
+        self._object_schema: dict[str, Any] | None = None
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
@@ -142,19 +151,23 @@ class Contract:
 
     @property
     def wrapper(self) -> str | None:
-        """The key of the object that wraps a non-object answer; None if the answer is an object."""
+        """The key of the object that wraps the answer; None if providers accept the root."""
         return wrapper_key(self.schema)
 
     def object_schema(self) -> dict[str, Any]:
-        """Return the schema for providers that require an object root; `unwrap` reverses it."""
-        key = self.wrapper
-        return dict(self.schema) if key is None else wrap_schema(self.schema, key)
+        """Return the schema for a provider: an object, wrapped if necessary (see `unwrap`).
+
+        It is one document of draft 2020-12, whose references all have the form ``#/$defs/name``.
+        """
+        if self._object_schema is None:
+            self._object_schema = object_schema(self.schema, self._resources)
+        return self._object_schema
 
     def outer(self) -> Contract:
         """Return the contract of `object_schema`, or this contract if nothing is wrapped."""
         if self.wrapper is None:
             return self
-        schema = self.object_schema()
+        schema = outer_schema(self.schema, self._resources)
         return Contract(schema, name=self.name, formats=self._formats, resources=self._resources)
 
     def unwrap(self, value: Any) -> Any:

@@ -371,6 +371,8 @@ def _history(request: ModelRequest, system: str) -> list[messages.ModelMessage]:
     for turn in request.turns:
         if turn.role == "model":
             last = turn.reply.raw if turn.reply is not None else None
+            if last is None and turn.text:
+                last = messages.ModelResponse(parts=[messages.TextPart(turn.text)])
             if last is not None and last.parts:
                 found.append(last)
             continue

@@ -35,6 +35,12 @@ MAX_SCHEMA_DEPTH = 64
 """Deepest nesting of a schema. Recursive schemas use ``$ref``, not nesting."""
 
 
+_OBJECT_RULES = frozenset(
+    {"additionalProperties", "dependentRequired", "required", "unevaluatedProperties"}
+)
+"""Rules about an object that say nothing of its values."""
+
+
 class Contract:
     """A compiled JSON Schema, pydantic model or type that answers must conform to.
 
@@ -100,13 +106,16 @@ class Contract:
         """Return at most `limit` violations of `value`; none if it conforms.
 
         For a value that matches no branch of ``anyOf`` or ``oneOf``, only the best branch is
-        reported: the one whose discriminator matches, or the nearest.
+        reported: the one whose discriminator matches, or the nearest. Violations that are alike,
+        such as those of many items of a list, are listed three times and counted. Those of a type
+        are reported together with those of its schema.
         """
         if not _is_json(value):
             text = "the value is not JSON: it contains NaN or an infinity, or nests too deep"
             return [Violation("", "json", text)]
-        found = collect_violations(self._validator.iter_errors(value), limit)
-        return found or self._type_violations(value)[:limit]
+        found = collect_violations(self._validator.iter_errors(value), limit, self.schema)
+        found += [v for v in self._type_violations(value) if not _is_reported(v, found)]
+        return found[:limit]
 
     def errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
         """Iterate over the errors of jsonschema-rs, with all branches, for schema-guided repair."""
@@ -188,6 +197,16 @@ class Contract:
                 for e in error.errors(include_url=False)
             ]
         return []
+
+
+def _is_reported(violation: Violation, found: list[Violation]) -> bool:
+    """True if the schema's violations `found` include the one that pydantic reports."""
+    return any(
+        violation.rule in ("missing", "extra_forbidden")
+        if one.rule in _OBJECT_RULES
+        else f"{violation.pointer}/".startswith(f"{one.pointer}/")
+        for one in found
+    )
 
 
 def _check_size(schema: Any) -> None:

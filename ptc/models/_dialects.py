@@ -56,6 +56,8 @@ class Dialect:
     """True if it may do so only inside of an optional property."""
     most_min_items: int | None = None
     """Largest accepted ``minItems``."""
+    most_repetitions: int | None = None
+    """Largest accepted length of a text or list: a grammar repeats a rule so often."""
     refs_alone: bool = False
     """True if a reference may have no other keywords beside it."""
     anchored_patterns: bool = False
@@ -99,6 +101,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "grammar": Dialect(
         keywords=_COMMON | LENGTHS | {"maxLength", "minLength", "pattern", "maximum", "minimum"},
         formats=frozenset({"date-time", "date", "time", "uuid"}),
+        most_repetitions=1_000,
         refs_alone=True,
         anchored_patterns=True,
     ),

@@ -28,6 +28,7 @@ _TYPES: Final[Mapping[str, str]] = {
 _SCALAR_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 _NOTED = (*sorted(LIMITS), "enum", "format", "maxItems", "maxLength", "maxProperties", "minItems")
 _NOTED += ("minLength", "minProperties", "uniqueItems")
+_REPEATED = frozenset({"maxItems", "maxLength", "minItems", "minLength"})
 _MAX_NOTE_CHARS = 200
 _MAX_MERGES = 1_000
 _MAX_MERGE_DEPTH = 16
@@ -194,14 +195,17 @@ class _Reducer:
             msg = "a value of any type"
             raise UnpublishableError(msg)
         self._check_dropped(node)
+        kept, most = node, self._dialect.most_repetitions
+        if most is not None:
+            kept = {w: v for w, v in node.items() if w not in _REPEATED or v <= most}
         reduced: dict[str, Any] = {word: node[word] for word in TEXT & node.keys()}
         if types and (self._dialect.typed or "type" in node):
             reduced["type"] = types[0] if len(types) == 1 else types
-        reduced |= self._reduce_values(node)
+        reduced |= self._reduce_values(kept)
         if "object" in types and "enum" not in reduced:
             reduced |= self._reduce_object(node)
         if "array" in types and "enum" not in reduced:
-            reduced |= self._reduce_array(node)
+            reduced |= self._reduce_array(kept)
         notes = [
             note
             for word in _NOTED

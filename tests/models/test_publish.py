@@ -172,6 +172,11 @@ def test_dialects_use_only_their_own_keywords() -> None:
     assert "pattern" not in found["openai_strict"]["s"]
     assert found["gemini"]["k"] == {"enum": ["kind"]}
     assert found["grammar"]["s"]["maxLength"] == 9
+    long = {"type": "object", "properties": {"s": {"type": "string", "maxLength": 4_000}}}
+    assert reduce_schema(long, DIALECTS["grammar"])["properties"]["s"] == {
+        "type": "string",
+        "description": "(maxLength: 4000)",
+    }
     for name, row in DIALECTS.items():
         used = {word for part in found[name].values() for word in part}
         assert row.keywords is None or used <= row.keywords

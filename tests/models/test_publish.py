@@ -125,7 +125,7 @@ def structures(schema: dict[str, Any]) -> Iterator[Any]:
         yield {"a": "x", "up": {"a": "y"}}
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(PARTS, st.lists(VALUES, max_size=4))
 def test_every_dialect_accepts_the_values_of_the_original(schema: Any, values: list[Any]) -> None:
     schema = {**schema, "definitions": {"shared": SHARED}}

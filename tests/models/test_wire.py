@@ -233,6 +233,7 @@ async def test_answer_over_its_token_limit_raises_truncated_error(
     assert not any(partial.final for partial in ask.partials)
 
 
+@pytest.mark.sample(1)
 async def test_answer_over_the_default_limit_is_requested_with_a_higher_one(
     ask: RequestSender, server: FakeServer, name: str
 ) -> None:
@@ -247,6 +248,7 @@ async def test_answer_over_the_default_limit_is_requested_with_a_higher_one(
     assert len(server.requests) == 2
 
 
+@pytest.mark.sample(1)
 async def test_answer_without_closers_that_ended_by_itself_is_not_truncated(
     ask: RequestSender, server: FakeServer
 ) -> None:
@@ -255,6 +257,7 @@ async def test_answer_without_closers_that_ended_by_itself_is_not_truncated(
     assert "ends before its JSON value does" in str(found.attempts[0].violations[0])
 
 
+@pytest.mark.sample(1)
 async def test_refused_mode_is_not_requested_again_in_a_session(
     server: FakeServer, name: str
 ) -> None:
@@ -279,6 +282,7 @@ UNION: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mode", ["tool", "native"])
 async def test_union_with_old_references_is_published_as_the_provider_requires(
     ask: RequestSender, server: FakeServer, name: str, mode: Any

@@ -212,7 +212,7 @@ async def test_refused_mode_is_remembered_for_the_session() -> None:
     async with Session(model=model) as session:
         for _ in range(3):
             found = await session.generate_object(SCHEMA, "Read it.")
-        assert [f.reason for f in found.fallbacks] == ["HTTP 400: no tools"] * 2
+            assert [f.reason for f in found.fallbacks] == ["HTTP 400: no tools"] * 2
         assert [request.mode for request in model.requests[2:]] == ["prompt"] * 3
         # Another schema may be the one that it accepts.
         other = await session.generate_object({**SCHEMA, "title": "Other"}, "Read it.")

@@ -24,7 +24,7 @@ from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import GenerationError, PtcError, ToolError, TruncatedError, UsageError
 from ..structured import Accepted, Again, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
-from ..structured._loop import contains_value, feedback_text
+from ..structured._loop import contains_value
 from ..structured._recover import recover_wrapped
 
 __all__ = ["Accepted", "Again", "FinalAnswer"]
@@ -88,7 +88,10 @@ class FinalAnswer:
             raise UsageError(msg)
         self._contracts = self._contract, self._contract.outer()
         self._loop = RepairLoop(
-            self._contract, max_repair_attempts=max_repair_attempts, wrapped=True
+            self._contract,
+            max_repair_attempts=max_repair_attempts,
+            wrapped=True,
+            request=f"Call `{self._name}` again, with the complete corrected answer.",
         )
         self._reminders_left = max_reminders
         self._accepted: Accepted | None = None
@@ -196,21 +199,15 @@ class FinalAnswer:
         try:
             action = self._loop.take(text, ended=ended)
         except TruncatedError as error:
-            if not ended:
-                error.attempts = tuple(self.attempts)
-                self._failure = error
-                raise
-            # The model had room left: it stopped inside of a value by itself.
-            return self._remind(text, "the value is incomplete: it ends inside of a part")
-        if isinstance(action, Accepted):
-            self.attempts.append(self._loop.attempts[-1])
-            self._accepted = action
-            return action
+            error.attempts = tuple(self.attempts)
+            self._failure = error
+            raise
         self.attempts.append(self._loop.attempts[-1])
+        if isinstance(action, Accepted):
+            self._accepted = action
         if isinstance(action, GaveUp):
             self._give_up(action.reason)
-        request = f"Call `{self._name}` again, with the complete corrected answer."
-        return Again(feedback_text(self.attempts[-1].violations, request))
+        return action
 
     def _remind(self, text: str, problem: str) -> Again:
         self.attempts.append(Attempt(text, None, (), (Violation("", "json", problem),)))

@@ -5,9 +5,9 @@ This module chooses the mode and drives the loop. `ptc.structured` validates ans
 
 Rule 1: the returned value conforms (test_what_is_returned_conforms_...).
 Rule 2: truncated answers and lost connections do not use up repair attempts
-(test_a_cut_answer_..., test_a_lost_...).
-Rule 3: only ``auto`` falls back from a rejected mode to the next, and reports it
-(test_a_form_that_is_refused_..., test_a_form_that_was_asked_for_...).
+(test_cut_answer_gets_more_room_..., test_lost_connection_...).
+Rule 3: only ``auto`` falls back from a rejected mode to the next, reports it, and remembers it for
+the session (test_refused_mode_...).
 Rule 4: every failure carries the attempts and usage so far (test_every_failure_keeps_...).
 """
 
@@ -25,18 +25,16 @@ from .._core._arguments import mapping_of, parts_of, require_function
 from ..errors import GenerationError, ModelError, TruncatedError, UsageError
 from ..models._model import MODES, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
 from ..models._open import ModelSource, OpenModels
+from ..models._refusals import Refusals
 from ..models._usage import report_usage
 from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
+from ._interruptions import Interruptions
 from ._partial_reporter import PartialReporter
 from ._question import OnPartial, Question, Validator
 
-__all__ = ["RESENDS", "Fallback", "Generated", "generate_object", "require_answer"]
+__all__ = ["Fallback", "Generated", "generate_object", "require_answer"]
 
 T = TypeVar("T")
-
-RESENDS = 2
-"""Times a request is sent again after its answer was lost. If a provider answers with an error, its
-own package retries, because it knows how long to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +102,13 @@ async def generate_object(
         settings=mapping_of("settings", settings, "a dict by name"),
         timeout_ms=timeout_ms,
     )
-    return await _generate(question, models.get(model), on_partial)
+    return await _generate(question, models.get(model), on_partial, models.refusals)
 
 
 async def _generate(
-    question: Question, model: Model, on_partial: OnPartial | None
+    question: Question, model: Model, on_partial: OnPartial | None, refusals: Refusals
 ) -> Generated[Any]:
-    generation = _Generation(question, model, on_partial)
+    generation = _Generation(question, model, on_partial, refusals)
     try:
         with anyio.move_on_after(question.timeout_ms / 1000):
             return await generation.run()
@@ -126,8 +124,11 @@ async def _generate(
 class _Generation:
     """State of one `Question` while the model is asked."""
 
-    def __init__(self, question: Question, model: Model, on_partial: OnPartial | None) -> None:
+    def __init__(
+        self, question: Question, model: Model, on_partial: OnPartial | None, refusals: Refusals
+    ) -> None:
         self._question = question
+        self._refusals = refusals
         self._model = model
         self._on_partial = on_partial
         self._fallbacks: list[Fallback] = []
@@ -149,6 +150,7 @@ class _Generation:
                 # After an answer, the rejection cannot be about the mode.
                 if not error.refused or self.attempts or mode == modes[-1]:
                     raise
+                self._refusals.add(self._request(mode), self._model.name, str(error))
                 self._fallbacks.append(Fallback(mode, str(error)))
         raise AssertionError  # pragma: no cover  # the last mode returns or raises
 
@@ -160,8 +162,10 @@ class _Generation:
                 raise UsageError(msg)
             return [requested]
         usable: list[Mode] = []
-        for mode in MODES:
+        for mode in getattr(self._model, "modes", MODES):
             why = self._why_not(mode)
+            if why is None:
+                why = self._refusals.find(self._request(mode), self._model.name)
             if why is None:
                 usable.append(mode)
             elif not usable:
@@ -195,22 +199,19 @@ class _Generation:
         )
         prompt_turn = Turn("user", question.prompt)
         request = self._request(mode, prompt_turn)
-        resends = RESENDS
+        interruptions = Interruptions()
         while True:
             reply: ModelReply | None = None
             try:
-                if reporter is not None:
+                if reporter is not None and not interruptions.continuing:
                     reporter.start_attempt()
                 reply = await self._ask(request, reporter)
-                action = loop.take(reply.answer, ended=reply.finish == "stop")
+                answer = interruptions.join(reply)
+                action = loop.take(answer, ended=reply.finish == "stop")
+                interruptions.check(action, answer)
             except (TruncatedError, ModelError) as error:
-                if isinstance(error, ModelError):
-                    lost = error.lost
-                else:
-                    lost = reply is not None and reply.finish is None
-                if not lost or not resends:
-                    raise
-                resends -= 1
+                fixed = "max_tokens" in question.settings
+                request = interruptions.next_request(request, reply, error, fixed=fixed)
                 continue
             if isinstance(action, Accepted):
                 value = contract.typed(action.value)
@@ -224,9 +225,8 @@ class _Generation:
                 raise self._generation_error(action)
             # Only the prompt and the last answer, so that the conversation does not grow.
             error_turn = Turn("error", action.feedback)
-            request = self._request(
-                mode, prompt_turn, Turn("model", reply.answer, reply), error_turn
-            )
+            model_turn = Turn("model", answer, reply)
+            request = interruptions.widen(self._request(mode, prompt_turn, model_turn, error_turn))
 
     async def _ask(self, request: ModelRequest, reporter: PartialReporter | None) -> ModelReply:
         if reporter is None:

@@ -1,4 +1,4 @@
-"""Generate a text: one request, sent again if its answer is lost."""
+"""Generate a text: one request, repeated or continued if its answer is lost or cut."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ..errors import ModelError, TruncatedError
 from ..models._model import Model, ModelReply, ModelRequest, Turn
 from ..models._open import ModelSource, OpenModels
 from ..models._usage import report_usage
-from ._generate import RESENDS, require_answer
+from ._generate import require_answer
+from ._interruptions import Interruptions
 
 __all__ = ["generate_text"]
 
@@ -58,25 +59,27 @@ async def generate_text(
 
 
 async def _ask(model: Model, request: ModelRequest) -> str:
-    for left in range(RESENDS, -1, -1):
+    interruptions = Interruptions()
+    fixed = "max_tokens" in request.settings
+    while True:
+        reply: ModelReply | None = None
         try:
             reply = await model.complete(request)
             report_usage(reply.usage)
-            return _text_of(model, reply)
-        except ModelError as error:
-            if not error.lost or not left:
-                raise
-    raise AssertionError  # pragma: no cover  # the last request returns or raises
+            text = interruptions.join(reply)
+            _require_whole(model, reply, text)
+            return text
+        except (TruncatedError, ModelError) as error:
+            request = interruptions.next_request(request, reply, error, fixed=fixed)
 
 
-def _text_of(model: Model, reply: ModelReply) -> str:
+def _require_whole(model: Model, reply: ModelReply, text: str) -> None:
     require_answer(model, reply)
     if reply.finish == "length":
         msg = (
-            f"the answer was truncated after {len(reply.answer)} characters; ask again with a "
+            f"the answer was truncated after {len(text)} characters; ask again with a "
             "higher token limit"
         )
-        raise TruncatedError(msg, text=reply.answer)
+        raise TruncatedError(msg, text=text)
     if reply.finish is None:
         raise ModelError(f"the connection to {model.name} broke during its answer", lost=True)
-    return reply.answer

@@ -103,7 +103,8 @@ class Delta:
 class Model(Protocol):
     """Interface of a language model. Its methods may be called concurrently.
 
-    A failed request raises `ModelError`.
+    A failed request raises `ModelError`. A model may also have an attribute `modes`, the order in
+    which ``auto`` tries them.
     """
 
     @property

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from ..errors import UsageError
 from ._function import FunctionAsModel, ModelFunction, is_model_function
 from ._model import Model
+from ._refusals import Refusals
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as ProviderModel
@@ -63,7 +64,11 @@ def open_model(source: ModelSource) -> Model:
 
 
 class OpenModels:
-    """The models of a session, opened on first use and closed with the session."""
+    """The models of a session, opened on first use and closed with the session.
+
+    Attributes:
+        refusals: Modes that they rejected.
+    """
 
     def __init__(self, default: ModelSource | None = None) -> None:
         """Set the default model without opening it.
@@ -76,6 +81,7 @@ class OpenModels:
         """
         self._default = None if default is None else validate_source(default)
         self._named: dict[str, Model] = {}
+        self.refusals = Refusals()
 
     def get(self, source: ModelSource | None = None) -> Model:
         """Open `source`, or the default model for None; each name is opened once.

@@ -6,6 +6,7 @@ Only this module knows pydantic-ai. It is imported when the first such model is 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,7 +17,10 @@ from pydantic import SecretStr
 from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._facts import ModelUsage
 from ..errors import ModelError, SetupError, UsageError
-from ._model import Delta, Finish, Mode, ModelReply, ModelRequest
+from ._dialects import GRAMMAR_SERVERS
+from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest
+from ._publish import LLAMACPP, Published, find_lost_references, publish
+from ._reduce import UnpublishableError
 
 try:
     from pydantic_ai import direct, exceptions, messages, models
@@ -56,6 +60,7 @@ class ProviderAsModel:
             SENT.remember(name, value)
         self._entered = False
         self._owned = False
+        self._published: tuple[Mode, Mapping[str, Any], Published] | None = None
 
     @classmethod
     def from_source(cls, source: str | models.Model) -> ProviderAsModel:
@@ -68,7 +73,7 @@ class ProviderAsModel:
         if not isinstance(source, str):
             return cls(source)
         try:
-            made = cls(models.infer_model(source))
+            made = cls(_open_llamacpp(source) or models.infer_model(source))
         except exceptions.UserError as error:
             if str(error).startswith("Unknown model"):
                 msg = (
@@ -90,8 +95,26 @@ class ProviderAsModel:
         """``provider:name``."""
         return f"{self._model.system}:{self._model.model_name}"
 
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Modes in the order in which ``auto`` tries them."""
+        return ("native", "tool", "prompt") if self._system in GRAMMAR_SERVERS else MODES
+
+    @property
+    def _system(self) -> str:
+        return self._model.system
+
+    def _publish(self, mode: Mode, schema: Mapping[str, Any]) -> Published:
+        """Return `schema` as the provider accepts it; the last one is cached."""
+        last = self._published
+        if last is not None and last[0] == mode and last[1] is schema:
+            return last[2]
+        made = publish(self._system, mode, schema)
+        self._published = (mode, schema, made)
+        return made
+
     def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
-        """Check the model's profile, and whether pydantic-ai can convert the schema."""
+        """Check the model's profile, and whether the schema can be published."""
         try:
             profile = self._model.profile
         except NotImplementedError:
@@ -102,22 +125,33 @@ class ProviderAsModel:
                 return f"{self.name} does not support tools"
             if not profile.get("supports_forced_tool_choice", True):
                 return f"{self.name} cannot be forced to call a tool"
-        if mode == "native" and not profile.get("supports_json_schema_output", False):
+        if (
+            mode == "native"
+            and self._system != LLAMACPP
+            and not profile.get("supports_json_schema_output", False)
+        ):
             return f"{self.name} does not support structured output by JSON Schema"
-        if mode == "native" and _has_free_keys(schema):
-            # pydantic-ai closes such objects: an answer would lose their data and still conform.
-            return "native structured output does not support objects with arbitrary keys"
         return self._schema_problem(mode, schema)
 
     def _schema_problem(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         request = ModelRequest(mode, "answer", "", schema, ())
         try:
-            self._model.prepare_request(_settings(request), _parameters(request))
+            published = self._publish(mode, schema)
+            _, prepared = self._model.prepare_request(
+                self._settings(request), _parameters(request, published)
+            )
         except NotImplementedError:
             return None
+        except UnpublishableError as error:
+            return f"{mode} structured output of {self.name} does not support {error}"
         except Exception as error:  # noqa: BLE001  # converters of schemas raise errors of any kind
             reason = f"{type(error).__name__}: {_error_text(error)}"
             return f"{self.name} does not support the schema: {reason}"
+        sent = [tool.parameters_json_schema for tool in prepared.output_tools]
+        sent += [prepared.output_object.json_schema] if prepared.output_object else []
+        if lost := [reference for part in sent for reference in find_lost_references(part)]:
+            # Some of pydantic-ai's converters inline definitions, but not everywhere.
+            return f"{self.name} does not support the schema: it loses {lost[0]}"
         return None
 
     async def complete(self, request: ModelRequest) -> ModelReply:
@@ -126,9 +160,9 @@ class ProviderAsModel:
         try:
             response = await direct.model_request(
                 self._model,
-                _history(request),
-                model_settings=_settings(request),
-                model_request_parameters=_parameters(request),
+                _history(request, self._instructions(request)),
+                model_settings=self._settings(request),
+                model_request_parameters=self._parameters(request),
             )
         except Exception as error:
             failure = model_error(self.name, error)
@@ -170,11 +204,42 @@ class ProviderAsModel:
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[models.StreamedResponse]:
         async with direct.model_request_stream(
             self._model,
-            _history(request),
-            model_settings=_settings(request),
-            model_request_parameters=_parameters(request),
+            _history(request, self._instructions(request)),
+            model_settings=self._settings(request),
+            model_request_parameters=self._parameters(request),
         ) as stream:
             yield stream
+
+    # -- what is sent ------------------------------------------------------------------------
+
+    def _parameters(self, request: ModelRequest) -> models.ModelRequestParameters:
+        return _parameters(request, self._publish(request.mode, request.schema))
+
+    def _settings(self, request: ModelRequest) -> ModelSettings:
+        settings: dict[str, Any] = dict(request.settings)
+        extra: dict[str, Any] = {}
+        if request.mode == "tool":
+            settings.setdefault("parallel_tool_calls", False)
+        if self._system == LLAMACPP and request.mode == "native":
+            # The form that the servers of llama.cpp and of its Python package both take.
+            schema = self._publish(request.mode, request.schema).schema
+            extra["response_format"] = {"type": "json_object", "schema": schema}
+        if self._system in ("ollama", LLAMACPP) and "max_tokens" in settings:
+            # They ignore `max_completion_tokens`, which pydantic-ai sends.
+            extra["max_tokens"] = settings["max_tokens"]
+        if extra:
+            settings["extra_body"] = {**extra, **settings.get("extra_body", {})}
+        return cast("ModelSettings", settings)
+
+    def _instructions(self, request: ModelRequest) -> str:
+        """Return the system instructions, with the schema if the server hides it."""
+        if request.mode != "native" or self._system not in ("ollama", LLAMACPP):
+            return request.system
+        schema = json.dumps(self._publish(request.mode, request.schema).schema, ensure_ascii=False)
+        text = (
+            f"Answer with the {request.name} as JSON that conforms to this JSON Schema:\n{schema}"
+        )
+        return f"{request.system}\n\n{text}" if request.system else text
 
     async def _enter(self) -> None:
         if self._owned and not self._entered:
@@ -264,42 +329,55 @@ class _DeltaReader:
             self._tell(Delta(text, in_call))
 
 
-def _parameters(request: ModelRequest) -> models.ModelRequestParameters:
+def _open_llamacpp(source: str) -> models.Model | None:
+    """Open ``llamacpp:NAME``, a server of llama.cpp; None for any other name.
+
+    Raises:
+        ImportError: If the package of OpenAI's API is missing.
+    """
+    kind, _, name = source.partition(":")
+    if kind != LLAMACPP:
+        return None
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+    url = os.environ.get("LLAMACPP_BASE_URL", "http://127.0.0.1:8080/v1")
+    key = os.environ.get("LLAMACPP_API_KEY")
+    return OpenAIChatModel(name, provider=OpenAICompatibleProvider(kind, base_url=url, api_key=key))
+
+
+def _parameters(request: ModelRequest, published: Published) -> models.ModelRequestParameters:
     if request.mode == "tool":
         tool = ToolDefinition(
             name=request.name,
-            parameters_json_schema=dict(request.schema),
+            parameters_json_schema=published.schema,
             description=request.description,
-            # Strict mode supports only a provider's subset of JSON Schema: most schemas are outside
-            # of it, and the request would not carry the caller's schema.
-            strict=False,
+            strict=published.strict,
             kind="output",
         )
         return models.ModelRequestParameters(
             output_mode="tool", output_tools=[tool], allow_text_output=False
         )
-    if request.mode == "native":
+    if request.mode == "native" and not published.as_text:
         form = OutputObjectDefinition(
-            json_schema=dict(request.schema), name=request.name, description=request.description
+            json_schema=published.schema,
+            name=request.name,
+            description=request.description,
+            strict=published.strict,
         )
         return models.ModelRequestParameters(output_mode="native", output_object=form)
     return models.ModelRequestParameters()
 
 
-def _settings(request: ModelRequest) -> ModelSettings:
-    settings: dict[str, Any] = dict(request.settings)
-    if request.mode == "tool":
-        settings.setdefault("parallel_tool_calls", False)
-    return cast("ModelSettings", settings)
-
-
-def _history(request: ModelRequest) -> list[messages.ModelMessage]:
-    instructions = request.system or None
+def _history(request: ModelRequest, system: str) -> list[messages.ModelMessage]:
+    instructions = system or None
     found: list[messages.ModelMessage] = []
     last: messages.ModelResponse | None = None
     for turn in request.turns:
         if turn.role == "model":
             last = turn.reply.raw if turn.reply is not None else None
+            if last is None and turn.text:
+                last = messages.ModelResponse(parts=[messages.TextPart(turn.text)])
             if last is not None and last.parts:
                 found.append(last)
             continue
@@ -316,19 +394,6 @@ def _history(request: ModelRequest) -> list[messages.ModelMessage]:
             )
         )
     return found
-
-
-def _has_free_keys(node: Any) -> bool:
-    """True if a schema has an object with keys that it does not name."""
-    if isinstance(node, list | tuple):
-        return any(_has_free_keys(item) for item in node)
-    if not isinstance(node, Mapping):
-        return False
-    if "patternProperties" in node or node.get("additionalProperties", False) is not False:
-        return True
-    if node.get("type") == "object" and not node.keys() & {"properties", "$ref", "allOf"}:
-        return True
-    return any(_has_free_keys(value) for value in node.values())
 
 
 def _arguments_text(arguments: str | Mapping[str, Any] | None) -> str:

@@ -20,8 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
+from ._publish import object_schema, outer_schema, wrapper_key
 from ._violations import Violation, collect_violations, pointer
-from ._wrapping import wrap_schema, wrapper_key
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -35,6 +35,12 @@ MAX_SCHEMA_DEPTH = 64
 """Deepest nesting of a schema. Recursive schemas use ``$ref``, not nesting."""
 
 
+_OBJECT_RULES = frozenset(
+    {"additionalProperties", "dependentRequired", "required", "unevaluatedProperties"}
+)
+"""Rules about an object that say nothing of its values."""
+
+
 class Contract:
     """A compiled JSON Schema, pydantic model or type that answers must conform to.
 
@@ -43,7 +49,15 @@ class Contract:
         name: Name of the answer; a model may use it as an envelope.
     """
 
-    __slots__ = ("_adapter", "_formats", "_resources", "_validator", "name", "schema")
+    __slots__ = (
+        "_adapter",
+        "_formats",
+        "_object_schema",
+        "_resources",
+        "_validator",
+        "name",
+        "schema",
+    )
 
     def __init__(
         self,
@@ -68,6 +82,7 @@ class Contract:
         self.name: str = name
         self._resources = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
+        self._object_schema: dict[str, Any] | None = None
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
@@ -91,7 +106,9 @@ class Contract:
         """Return at most `limit` violations of `value`; none if it conforms.
 
         For a value that matches no branch of ``anyOf`` or ``oneOf``, only the best branch is
-        reported: the one whose discriminator matches, or the nearest.
+        reported: the one whose discriminator matches, or the nearest. Violations that are alike,
+        such as those of many items of a list, are listed three times and counted. Those of a type
+        are reported together with those of its schema.
         """
         if not _is_json(value):
             text = (
@@ -99,8 +116,9 @@ class Contract:
                 "too deep"
             )
             return [Violation("", "json", text)]
-        found = collect_violations(self._validator.iter_errors(value), limit)
-        return found or self._type_violations(value)[:limit]
+        found = collect_violations(self._validator.iter_errors(value), limit, self.schema)
+        found += [v for v in self._type_violations(value) if not _is_reported(v, found)]
+        return found[:limit]
 
     def errors(self, value: Any) -> Iterator[jsonschema_rs.ValidationError]:
         """Iterate over the errors of jsonschema-rs, with all branches, for schema-guided repair.
@@ -151,19 +169,23 @@ class Contract:
 
     @property
     def wrapper(self) -> str | None:
-        """The key of the object that wraps a non-object answer; None if the answer is an object."""
+        """The key of the object that wraps the answer; None if providers accept the root."""
         return wrapper_key(self.schema)
 
     def object_schema(self) -> dict[str, Any]:
-        """Return the schema for providers that require an object root; `unwrap` reverses it."""
-        key = self.wrapper
-        return dict(self.schema) if key is None else wrap_schema(self.schema, key)
+        """Return the schema for a provider: an object, wrapped if necessary (see `unwrap`).
+
+        It is one document of draft 2020-12, whose references all have the form ``#/$defs/name``.
+        """
+        if self._object_schema is None:
+            self._object_schema = object_schema(self.schema, self._resources)
+        return self._object_schema
 
     def outer(self) -> Contract:
         """Return the contract of `object_schema`, or this contract if nothing is wrapped."""
         if self.wrapper is None:
             return self
-        schema = self.object_schema()
+        schema = outer_schema(self.schema, self._resources)
         return Contract(schema, name=self.name, formats=self._formats, resources=self._resources)
 
     def unwrap(self, value: Any) -> Any:
@@ -184,6 +206,16 @@ class Contract:
                 for e in error.errors(include_url=False)
             ]
         return []
+
+
+def _is_reported(violation: Violation, found: list[Violation]) -> bool:
+    """True if the schema's violations `found` include the one that pydantic reports."""
+    return any(
+        violation.rule in ("missing", "extra_forbidden")
+        if one.rule in _OBJECT_RULES
+        else f"{violation.pointer}/".startswith(f"{one.pointer}/")
+        for one in found
+    )
 
 
 def _check_size(schema: Any) -> None:

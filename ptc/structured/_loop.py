@@ -1,7 +1,7 @@
 """The repair loop without the model: it takes an answer and returns the next action.
 
-It knows no provider, message format or clock. A truncated answer raises `TruncatedError` and does
-not use up an attempt.
+It knows no provider, message format or clock. Only an answer that did not end by itself raises
+`TruncatedError`, which does not use up an attempt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ._candidates import AmbiguousTextError, Candidate, find_candidates
 from ._contract import Contract
 from ._edits import Repair
 from ._envelopes import unwrap_layers
-from ._recover import recover, recover_wrapped, was_cut
+from ._position import describe_unreadable
+from ._recover import recover, recover_wrapped
 from ._violations import Violation
 
 __all__ = [
@@ -26,11 +27,12 @@ __all__ = [
     "RepairLoop",
     "contains_value",
     "diagnose",
-    "feedback_text",
 ]
 
 MAX_VIOLATIONS = 20
 """Violations listed in the feedback. A model fixes the first few; more only cost prompt tokens."""
+MAX_FOUND = 200
+"""Violations that are looked for, to count those that are not listed."""
 MAX_FEEDBACK_CHARS = 8_000
 """Longest list of violations in the feedback; violations that do not fit are counted."""
 _ANSWER_AGAIN = "Answer with the complete corrected value, as JSON and nothing else."
@@ -83,13 +85,21 @@ class RepairLoop:
         attempts: All answers so far, in order.
     """
 
-    def __init__(self, schema: Any, *, max_repair_attempts: int = 2, wrapped: bool = False) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        max_repair_attempts: int = 2,
+        wrapped: bool = False,
+        request: str = _ANSWER_AGAIN,
+    ) -> None:
         """Validate answers against `schema`.
 
         Args:
             schema: A `Contract`, a JSON Schema, a pydantic model or any type.
             max_repair_attempts: Times the model may be asked again, 0 to 5.
             wrapped: True if the model received `Contract.object_schema`.
+            request: Last sentence of the feedback: how the model is to answer again.
 
         Raises:
             UsageError: If an argument is invalid.
@@ -101,6 +111,7 @@ class RepairLoop:
         self._wrapped = wrapped
         self._requested = self._contract.outer() if wrapped else self._contract
         self._left = max_repair_attempts
+        self._request = request
         self.attempts: list[Attempt] = []
 
     def take(self, text: str, *, ended: bool = True) -> Accepted | Again | GaveUp:
@@ -118,7 +129,7 @@ class RepairLoop:
         else:
             found = recover(text, self._contract)
         closed = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
-        if (found is None and was_cut(text)) or (not ended and (found is None or closed)):
+        if not ended and (found is None or closed):
             msg = (
                 f"the answer was truncated after {len(text)} characters; ask again with a higher "
                 "token limit"
@@ -126,25 +137,25 @@ class RepairLoop:
             raise TruncatedError(msg, text=text)
         if found is None:
             value, violations = diagnose(text, self._contract, self._requested)
-            self.attempts.append(Attempt(text, value, (), tuple(violations)))
-            return self._next_action()
+            return self._reject(Attempt(text, value, (), ()), violations)
         self.attempts.append(Attempt(text, found.value, found.repairs, ()))
         return Accepted(found.value, found.repairs)
 
     def refuse(self, violations: Iterable[Violation]) -> Again | GaveUp:
         """Reject the last accepted answer: it conforms, but a validator reported violations."""
-        self.attempts[-1] = replace(self.attempts[-1], violations=tuple(violations))
-        return self._next_action()
+        return self._reject(self.attempts.pop(), list(violations))
 
-    def _next_action(self) -> Again | GaveUp:
-        last = self.attempts[-1].violations
+    def _reject(self, attempt: Attempt, violations: list[Violation]) -> Again | GaveUp:
+        """Record `attempt` with its violations and return the next action."""
+        last = tuple(violations[:MAX_VIOLATIONS])
+        self.attempts.append(replace(attempt, violations=last))
         before = self.attempts[-2].violations if len(self.attempts) > 1 else None
         if before is not None and set(before) == set(last):
             return GaveUp("no_progress")
         if self._left == 0:
             return GaveUp("attempts")
         self._left -= 1
-        return Again(feedback_text(last, _ANSWER_AGAIN))
+        return Again(_feedback(violations, self._request))
 
 
 def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, list[Violation]]:
@@ -157,12 +168,12 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
     """
     found = _find_values(text)
     if not found:
-        return None, [Violation("", "json", "the answer contains no readable JSON value")]
+        return None, [Violation("", "json", describe_unreadable(text))]
     values = [c.readings[0].value for c in found]
     valid = [value for value in values if requested.conforms(value)]
     if valid and requested is not contract:
         inner = contract.unwrap(valid[-1])
-        if violations := contract.violations(inner, MAX_VIOLATIONS):
+        if violations := contract.violations(inner, MAX_FOUND):
             return inner, violations
     if valid:
         message = "the answer contains more than one value, and they differ; write exactly one"
@@ -170,9 +181,9 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
     # The last value is the final one; of its unwrappings, report the nearest to the contract.
     best: tuple[Any, list[Violation]] | None = None
     for shape in unwrap_layers(values[-1], frozenset()):
-        violations = requested.violations(shape.value, MAX_VIOLATIONS)
+        violations = requested.violations(shape.value, MAX_FOUND)
         if not violations:
-            message = "the value is wrapped in another value, or its JSON is ambiguous"
+            message = describe_unreadable(text, "the value is wrapped in another value")
             violations = [Violation("", "json", message)]
         if best is None or _distance(violations) < _distance(best[1]):
             best = shape.value, violations
@@ -197,8 +208,7 @@ def _distance(violations: list[Violation]) -> tuple[bool, int]:
     return any(v.pointer == "" and v.rule == "type" for v in violations), len(violations)
 
 
-def feedback_text(violations: Sequence[Violation], request: str) -> str:
-    """Return the violations as text for the model; `request` says how to answer again."""
+def _feedback(violations: Sequence[Violation], request: str) -> str:
     lines: list[str] = []
     size = 0
     for violation in violations[:MAX_VIOLATIONS]:
@@ -207,11 +217,15 @@ def feedback_text(violations: Sequence[Violation], request: str) -> str:
         if size > MAX_FEEDBACK_CHARS:
             break
         lines.append(line)
-    left = len(violations) - len(lines)
+    left = sum(1 + violation.more for violation in violations[len(lines) :])
     if left:
-        lines.append(f"- and {left} more")
+        least = "at least " if len(violations) >= MAX_FOUND else ""
+        lines.append(f"- and {least}{left:,} more")
     problems = "\n".join(lines)
-    return (
-        f"The answer does not conform to the schema:\n{problems}\n"
-        f"Everything that is not listed is correct: do not change it. {request}"
-    )
+    if any(violation.rule == "json" for violation in violations):
+        rest = ""
+    elif left or any(violation.more for violation in violations):
+        rest = "The list is incomplete: check all values that are like those listed. "
+    else:
+        rest = "Everything that is not listed is correct: do not change it. "
+    return f"The answer does not conform to the schema:\n{problems}\n{rest}{request}"

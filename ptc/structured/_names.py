@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from ._wrapping import map_subschemas
+from ._keywords import map_subschemas
 
 __all__ = ["collect_property_names", "normalize"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,10 @@ PREVIEW_CHARS = 200
 """Characters of a value in a message. The conversation already contains the whole value."""
 MAX_ALLOWED = 20
 """Allowed values listed in a message."""
+MAX_ALIKE = 3
+"""Violations listed of those that are alike."""
+MAX_COUNTED = 10_000
+"""Errors of the validator that are read."""
 _MAX_BRANCH_DEPTH = 8
 """Nested branches that are followed."""
 
@@ -42,13 +46,19 @@ class Violation:
     allowed: tuple[str, ...] = ()
     """The allowed values or names as JSON, if they can be listed; truncated."""
     closest: str = ""
-    """The closest match in `allowed`; empty if nothing is similar."""
+    """The closest match in `allowed` or, for an unknown property, the declared name that is most
+    similar to it; empty if nothing is."""
+    more: int = 0
+    """Violations of the same rule at similar locations, such as other items of a list, that are
+    not listed."""
 
     def __str__(self) -> str:
         text = f"{self.pointer or '(root)'}: {self.message}"
         if self.allowed:
             text += f"; allowed: {', '.join(self.allowed)}"
-        return f"{text}; did you mean {self.closest}?" if self.closest else text
+        if self.closest:
+            text += f"; did you mean {self.closest}?"
+        return f"{text} (and {self.more:,} more like this)" if self.more else text
 
 
 def pointer(path: Iterable[str | int]) -> str:
@@ -75,16 +85,45 @@ class _JsonText(str):
     __slots__ = ()
 
 
-def collect_violations(errors: Iterable[ValidationError], limit: int) -> list[Violation]:
-    """Return at most `limit` distinct violations."""
-    found: dict[Violation, None] = {}
-    # A thousand bad rows violate one rule a thousand times: stop once enough are found.
-    for error in islice(errors, limit * 4):
+def collect_violations(
+    errors: Iterable[ValidationError], limit: int, schema: Any = None
+) -> list[Violation]:
+    """Return at most `limit` distinct violations; those that are alike are counted.
+
+    Args:
+        errors: The validator's errors.
+        limit: Violations to return.
+        schema: The schema, to find the declared name that is closest to an unknown one.
+    """
+    groups: dict[tuple[object, ...], _Group] = {}
+    listed = 0
+    for error in islice(errors, MAX_COUNTED):
         for leaf in _leaves(error, 0):
-            found.setdefault(_to_violation(leaf))
-            if len(found) >= limit:
-                return list(found)
-    return list(found)
+            # A thousand bad rows violate one rule a thousand times.
+            parts = tuple("*" if isinstance(part, int) else part for part in leaf.instance_path)
+            group = groups.setdefault((leaf.kind.name, *leaf.schema_path, "", *parts), _Group())
+            if len(group.shown) < MAX_ALIKE and listed < limit:
+                violation = _to_violation(leaf, schema)
+                if violation not in group.shown:
+                    group.shown[violation] = None
+                    listed += 1
+            else:
+                group.more += 1
+    found: list[Violation] = []
+    for group in groups.values():
+        shown = list(group.shown)
+        if shown and group.more:
+            shown[-1] = replace(shown[-1], more=group.more)
+        found += shown
+    return found
+
+
+@dataclass(slots=True)
+class _Group:
+    """Violations of one rule at similar locations."""
+
+    shown: dict[Violation, None] = field(default_factory=dict)
+    more: int = 0
 
 
 def _leaves(error: ValidationError, depth: int) -> list[ValidationError]:
@@ -112,7 +151,7 @@ def _distance(branch: list[ValidationError], here: int) -> tuple[bool, bool, int
     return _is_type_error(branch, here), discriminated, len(branch)
 
 
-def _to_violation(error: ValidationError) -> Violation:
+def _to_violation(error: ValidationError, schema: Any) -> Violation:
     kind, instance = error.kind, error.instance
     rule = kind.name
     where = pointer(error.instance_path)
@@ -122,14 +161,39 @@ def _to_violation(error: ValidationError) -> Violation:
     if rule == "const":
         return _choice_violation(where, rule, instance, [kind.expected_value])  # type: ignore[attr-defined]  # as above
     if rule in ("additionalProperties", "unevaluatedProperties"):
-        names = ", ".join(json.dumps(name) for name in kind.unexpected[:MAX_ALLOWED])  # type: ignore[attr-defined]  # as above
-        return Violation(where, rule, f"unknown properties: {names}", found)
+        unknown: list[str] = kind.unexpected  # type: ignore[attr-defined]  # as above
+        names = ", ".join(json.dumps(name, ensure_ascii=False) for name in unknown[:MAX_ALLOWED])
+        if len(unknown) > MAX_ALLOWED:
+            names += f" and {len(unknown) - MAX_ALLOWED:,} more"
+        closest = _closest_declared(unknown, instance, _schema_at(schema, error.schema_path[:-1]))
+        return Violation(where, rule, f"unknown properties: {names}", found, (), closest)
     branches = [branch for branch in getattr(kind, "context", ()) if branch]
     if branches:
         types = [_expected_types(branch) for branch in branches]
         allowed = tuple(dict.fromkeys(t for group in types for t in group))[:MAX_ALLOWED]
         return Violation(where, rule, "matches none of the alternatives", found, allowed)
     return Violation(where, rule, _describe(error, found), found)
+
+
+def _schema_at(schema: Any, path: Iterable[str | int]) -> Any:
+    """Return the part of `schema` at `path`; None if it is in another document."""
+    for part in path:
+        try:
+            schema = schema[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return schema
+
+
+def _closest_declared(unknown: list[str], instance: Any, schema: Any) -> str:
+    """Return the declared names that the unknown ones resemble, as JSON."""
+    declared = schema.get("properties", {}) if isinstance(schema, Mapping) else {}
+    free = {name.casefold(): name for name in declared if name not in instance}
+    near: dict[str, None] = {}
+    for name in unknown[:MAX_ALLOWED]:
+        for match in difflib.get_close_matches(name[:PREVIEW_CHARS].casefold(), list(free), 1, 0.6):
+            near[free[match]] = None
+    return ", ".join(json.dumps(name, ensure_ascii=False) for name in near)
 
 
 def _describe(error: ValidationError, found: str) -> str:

@@ -225,11 +225,115 @@ async def test_wrong_key_and_unknown_model_are_reported_without_retry(
 async def test_answer_over_its_token_limit_raises_truncated_error(
     ask: RequestSender, server: FakeServer
 ) -> None:
+    short = Step(text='{"note": "abc", "total": 12', finish="length")
     with pytest.raises(TruncatedError) as caught:
-        await ask(Step(args='{"note": "abc", "total": 12', finish="length"))
+        await ask(short, settings={"max_tokens": 16})
     assert caught.value.text == '{"note": "abc", "total": 12'
     assert len(server.requests) == 1
     assert not any(partial.final for partial in ask.partials)
+
+
+@pytest.mark.sample(1)
+async def test_answer_over_the_default_limit_is_requested_with_a_higher_one(
+    ask: RequestSender, server: FakeServer, name: str
+) -> None:
+    short = Step(args='{"note": "abc", "total": 12', finish="length")
+    found = await ask(short, Step(args='{"total": 1234}'))
+    assert (found.object, len(found.attempts)) == ({"total": 1234}, 1)
+    word = {CHAT: "max_completion_tokens", RESPONSES: "max_output_tokens", MESSAGES: "max_tokens"}
+    assert server.requests[1].body[word[name]] == 4_096
+    too_many = Step(status=400, error="max_tokens is too large")
+    with pytest.raises(TruncatedError):
+        await ask(short, too_many)
+    assert len(server.requests) == 2
+
+
+@pytest.mark.sample(1)
+async def test_answer_without_closers_that_ended_by_itself_is_not_truncated(
+    ask: RequestSender, server: FakeServer
+) -> None:
+    found = await ask(Step(text='{"note": "Ann", "tot'), Step(text='{"total": 31}'))
+    assert (found.object, len(server.requests)) == ({"total": 31}, 2)
+    assert "ends before its JSON value does" in str(found.attempts[0].violations[0])
+
+
+@pytest.mark.sample(1)
+async def test_refused_mode_is_not_requested_again_in_a_session(
+    server: FakeServer, name: str
+) -> None:
+    refusal = Step(status=400, error="tool_choice is not supported")
+    server.steps[:] = [refusal, *[Step(text='{"total": 5}')] * 3]
+    async with Session(model=name) as session:
+        modes = [(await session.generate_object(SCHEMA, "x")).mode_used for _ in range(3)]
+    assert (modes, len(server.requests)) == (["native"] * 3, 4)
+
+
+UNION: dict[str, Any] = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "$id": "https://example.com/shapes",
+    "oneOf": [{"$ref": "#/definitions/M"}, {"type": "null"}],
+    "definitions": {
+        "M": {
+            "type": "object",
+            "properties": {"total": {"type": "integer", "minimum": 1}, "unit": {"type": "string"}},
+            "required": ["total", "unit"],
+        }
+    },
+}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("mode", ["tool", "native"])
+async def test_union_with_old_references_is_published_as_the_provider_requires(
+    ask: RequestSender, server: FakeServer, name: str, mode: Any
+) -> None:
+    value = '{"value": {"total": 5, "unit": "kg"}}'
+    step = Step(args=value) if mode == "tool" else Step(text=value)
+    found = await ask(step, schema=UNION, mode=mode)
+    assert found.object == {"total": 5, "unit": "kg"}
+    body = server.requests[0].body
+    if mode == "tool":
+        sent, _ = tool_of(name, body)
+        assert sent["properties"]["value"]["oneOf"][0] == {"$ref": "#/$defs/M"}
+    else:
+        path = {
+            CHAT: ["response_format", "json_schema"],
+            RESPONSES: ["text", "format"],
+            MESSAGES: ["output_config", "format"],
+        }[name]
+        form = part_of(body, path)
+        sent = form["schema"]
+        assert form.get("strict", True) is True
+        assert sent["properties"]["value"]["anyOf"][0] == {"$ref": "#/$defs/M"}
+        assert sent["$defs"]["M"]["additionalProperties"] is False
+        # Anthropic's grammar has no limits of numbers: the model reads them.
+        kept = sent["$defs"]["M"]["properties"]["total"]
+        assert ("minimum" in kept) is (name != MESSAGES)
+        assert "minimum" in json.dumps(kept)
+    assert sent["type"] == "object"
+    assert not sent.keys() & {"oneOf", "anyOf", "definitions", "$id"}
+
+
+@pytest.mark.parametrize("local", ["llamacpp", "ollama"])
+async def test_local_server_gets_the_schema_as_a_grammar_and_in_the_instructions(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch, local: str
+) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("LLAMACPP_BASE_URL", f"{server.url}/v1")
+    monkeypatch.setenv("OLLAMA_BASE_URL", f"{server.url}/v1")
+    server.steps[:] = [Step(text='{"total": 5}')]
+    async with Session(model=f"{local}:qwen3") as session:
+        found = await session.generate_object(SCHEMA, "Read.", settings={"max_tokens": 120})
+    assert (found.object, found.mode_used, found.fallbacks) == ({"total": 5}, "native", ())
+    body = server.requests[0].body
+    assert body["max_tokens"] == 120
+    form = body["response_format"]
+    if local == "llamacpp":
+        assert form == {"type": "json_object", "schema": SCHEMA}
+    else:
+        assert form["type"] == "json_schema"
+        assert form["json_schema"]["schema"]["properties"] == SCHEMA["properties"]
+    assert '"total"' in body["messages"][0]["content"]
 
 
 @pytest.mark.parametrize("end", ["closed", "broken"])

@@ -196,7 +196,7 @@ def test_arguments_that_are_not_json_data_are_an_error_of_the_caller() -> None:
 
 def test_unfinished_answer_is_requested_again_and_a_truncated_one_is_an_error() -> None:
     final = FinalAnswer(SCHEMA)
-    assert "incomplete" in feedback(final.take_call('{"total": 1'))
+    assert "ends before its JSON value" in feedback(final.take_call('{"total": 1, "no'))
     with pytest.raises(TruncatedError) as caught:
         final.take_call('{"total": 1', ended=False)
     assert len(caught.value.attempts) == 1

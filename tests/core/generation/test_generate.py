@@ -206,6 +206,19 @@ async def test_mode_refused_by_the_model_falls_back_without_a_repair_attempt() -
     assert len(found.attempts) == 2
 
 
+async def test_refused_mode_is_remembered_for_the_session() -> None:
+    refusal = ModelError("HTTP 400: no tools", status=400, refused=True)
+    model = ScriptedModel(refusal, refusal, *[{"total": 1}] * 3, refusal, {"total": 2})
+    async with Session(model=model) as session:
+        for _ in range(3):
+            found = await session.generate_object(SCHEMA, "Read it.")
+            assert [f.reason for f in found.fallbacks] == ["HTTP 400: no tools"] * 2
+        assert [request.mode for request in model.requests[2:]] == ["prompt"] * 3
+        # Another schema may be the one that it accepts.
+        other = await session.generate_object({**SCHEMA, "title": "Other"}, "Read it.")
+    assert (other.mode_used, [f.mode for f in other.fallbacks]) == ("native", ["tool"])
+
+
 async def test_explicit_mode_never_falls_back() -> None:
     refusal = ModelError("HTTP 400: no tools", status=400, refused=True)
     async with Session(model=ScriptedModel(refusal)) as session:
@@ -265,7 +278,9 @@ async def test_every_failure_reports_attempts_and_usage() -> None:
 
         short = ScriptedModel({"total": "x"}, cut('{"total": 12'))
         with pytest.raises(TruncatedError) as truncated:
-            await session.generate_object(SCHEMA, "Read it.", model=short)
+            await session.generate_object(
+                SCHEMA, "Read it.", model=short, settings={"max_tokens": 3}
+            )
         assert len(truncated.value.attempts) == 1
         assert truncated.value.usage is not None
         assert truncated.value.usage.requests == 2
@@ -279,14 +294,72 @@ async def test_repeated_violation_ends_generation_early() -> None:
     assert (caught.value.reason, len(model.requests)) == ("no_progress", 2)
 
 
-async def test_truncated_answer_is_an_error_and_not_sent_back() -> None:
+async def test_cut_answer_is_an_error_if_the_caller_fixed_its_length() -> None:
     model = ScriptedModel(cut('{"total": 1234'), cut('{"total": 1}'))
+    fixed = {"max_tokens": 4}
     async with Session(model=model) as session:
         with pytest.raises(TruncatedError) as caught:
-            await session.generate_object(SCHEMA, "Read it.")
+            await session.generate_object(SCHEMA, "Read it.", settings=fixed)
         assert (caught.value.text, len(model.requests)) == ('{"total": 1234', 1)
         # The text truncated after the value held nothing of it.
-        assert (await session.generate_object(SCHEMA, "Read it.")).object == {"total": 1}
+        found = await session.generate_object(SCHEMA, "Read it.", settings=fixed)
+        assert found.object == {"total": 1}
+
+
+async def test_cut_answer_gets_more_room_without_a_repair_attempt() -> None:
+    long = ModelReply('{"total": 1', finish="length", usage=ModelUsage(1, 10, 5_000))
+    model = ScriptedModel(long, {"total": "x"}, cut('{"total'), {"total": 1})
+    async with Session(model=model) as session:
+        found = await session.generate_object(SCHEMA, "Read it.", max_repair_attempts=1)
+    assert (found.object, len(found.attempts), found.usage.requests) == ({"total": 1}, 2, 4)
+    limits = [request.settings.get("max_tokens") for request in model.requests]
+    assert limits == [None, 10_000, 10_000, 8_192]
+    # Bounded: a model that never ends costs three requests.
+    endless = ScriptedModel.of(lambda _: cut('{"total": 1'))
+    async with Session(model=endless) as session:
+        with pytest.raises(TruncatedError):
+            await session.generate_object(SCHEMA, "Read it.")
+    assert len(endless.requests) == 3
+
+
+async def test_cut_answer_is_the_error_if_the_provider_allows_no_more_room() -> None:
+    refusal = ModelError("HTTP 400: max_tokens is too large", status=400, refused=True)
+    model = ScriptedModel(cut('{"total": 1'), refusal)
+    async with Session(model=model) as session:
+        with pytest.raises(TruncatedError):
+            await session.generate_object(SCHEMA, "Read it.")
+    assert [request.mode for request in model.requests] == ["tool", "tool"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_cut_text_is_continued_if_the_caller_fixed_its_length(streamed: bool) -> None:
+    parts = '{"note": "a long text of many', " words and digits 12", '34", "total": 5}'
+    partials: list[Partial] = []
+    options: dict[str, Any] = {"on_partial": partials.append} if streamed else {}
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "note": {"type": "string"}}}
+    repeated = "a long text of many words and digits 12"
+    for second in (parts[1], repeated):
+        model = ScriptedModel(cut(parts[0]), cut(second), parts[2])
+        async with Session(model=model) as session:
+            found = await session.generate_object(
+                schema, "x", mode="prompt", settings={"max_tokens": 9}, **options
+            )
+        assert found.object == {"note": "a long text of many words and digits 1234", "total": 5}
+        roles = [turn.role for turn in model.requests[2].turns]
+        assert roles == ["user", "model", "user"]
+        assert model.requests[2].turns[1].text == parts[0] + parts[1]
+    assert all(partial.final for partial in partials[-1:])
+
+
+async def test_continuation_that_does_not_fit_is_truncated_and_a_fresh_start_counts() -> None:
+    fixed: dict[str, Any] = {"mode": "prompt", "settings": {"max_tokens": 9}}
+    misfit = ScriptedModel(cut('{"status": "open", "total": 1'), "So: the total, is 12}")
+    afresh = ScriptedModel(cut('{"status": "open", "total": 1'), '{"total": 12}')
+    async with Session() as session:
+        with pytest.raises(TruncatedError):
+            await session.generate_object(SCHEMA, "x", model=misfit, max_repair_attempts=0, **fixed)
+        found = await session.generate_object(SCHEMA, "x", model=afresh, **fixed)
+    assert found.object == {"total": 12}
 
 
 async def test_lost_connection_is_retried_without_a_repair_attempt() -> None:
@@ -534,7 +607,7 @@ async def test_text_before_the_tool_call_is_discarded_with_a_reset() -> None:
 async def test_truncated_stream_is_an_error_after_the_last_partial() -> None:
     partials: list[Partial] = []
     answer = cut('{"status": "open", "total": 1234')
-    async with Session(model=ScriptedModel(answer)) as session:
+    async with Session(model=ScriptedModel.of(lambda _: answer)) as session:
         with pytest.raises(TruncatedError):
             await session.generate_object(SCHEMA, "x", mode="prompt", on_partial=partials.append)
     assert not any(partial.final for partial in partials)
@@ -588,7 +661,7 @@ async def test_tool_errors_have_codes_that_a_script_can_handle() -> None:
     down = ModelError("HTTP 503", status=503, retryable=True)
     cases: list[tuple[Any, dict[str, Any], str, bool]] = [
         ([{"total": "x"}], {"max_repair_attempts": 0}, "not_conforming", False),
-        ([cut('{"total": 1')], {}, "truncated", False),
+        ([cut('{"total": 1')] * 3, {}, "truncated", False),
         ([down], {}, "model_failed", True),
         ([], {"schema": {"type": "objekt"}}, "invalid_arguments", False),
         ([], {"mode": "strict"}, "invalid_arguments", False),
@@ -627,7 +700,8 @@ async def test_streamed_call_yields_deltas_and_the_validated_object() -> None:
 
 
 async def test_truncated_streamed_call_ends_with_an_error_and_no_final_delta() -> None:
-    async with Session(model=ScriptedModel(cut('{"status": "open", "total": 1'))) as session:
+    answers = [cut('{"status": "open", "total": 1')] * 3
+    async with Session(model=ScriptedModel(*answers)) as session:
         events = await events_of(session, schema=SCHEMA)
     assert not any(e.value["final"] for e in events if e.kind == "tool_output_delta")
     assert events[-1].value.error.code == "truncated"

@@ -98,18 +98,29 @@ async def test_tool_without_parameters_sends_its_instructions() -> None:
     assert request.settings == {"max_tokens": 9}
 
 
-async def test_lost_text_is_requested_again_and_a_truncated_one_fails() -> None:
+async def test_lost_text_is_requested_again_and_a_cut_one_gets_more_room() -> None:
     made = prompt_tool("poem", "Write a poem.", "Write a short poem.")
     model = ScriptedModel(lost("Ro"), "Roses are red.")
     assert await call(made, model, {}) == "Roses are red."
     with pytest.raises(ToolError) as caught:
         await call(made, ScriptedModel(lost("R"), lost("R"), lost("R")), {})
     assert (caught.value.code, caught.value.retryable) == ("model_failed", False)
+    model = ScriptedModel(cut("Roses"), "Roses are red.")
+    assert await call(made, model, {}) == "Roses are red."
+    assert model.requests[-1].settings["max_tokens"] >= 4_096
     with pytest.raises(ToolError, match="truncated after 5") as caught:
-        await call(made, ScriptedModel(cut("Roses")), {})
+        await call(made, ScriptedModel(*[cut("Roses")] * 3), {})
     assert caught.value.code == "truncated"
+
+
+async def test_cut_text_is_continued_if_its_room_is_fixed() -> None:
+    made = prompt_tool("poem", "Write a poem.", "Write a short poem.", settings={"max_tokens": 9})
+    model = ScriptedModel(cut("Roses are "), cut("red, violets"), " are blue.")
+    assert await call(made, model, {}) == "Roses are red, violets are blue."
+    assert model.requests[-1].turns[1].text == "Roses are red, violets"
+    refusing = ScriptedModel(ModelReply("No.", finish="refused"))
     with pytest.raises(ToolError, match="refused to answer"):
-        await call(made, ScriptedModel(ModelReply("No.", finish="refused")), {})
+        await call(made, refusing, {})
 
 
 async def test_tool_may_name_a_model_of_its_own() -> None:

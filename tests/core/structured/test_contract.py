@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from ptc import UsageError
 from ptc.structured import Contract, recover
@@ -54,14 +54,14 @@ class Point:
 )
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_the_official_suite_passes_for_a_draft(draft: str) -> None:  # noqa: C901  # a list of cases, one after another
-    """All required tests; each also for the wrapped schema, and none called impossible."""
+    """All required tests; the published schema accepts each valid value; none is impossible."""
     remotes = SUITE / "remotes"
     resources = {}
     for path in remotes.rglob("*.json"):
         name = path.relative_to(remotes)
         if not name.parts[0].startswith(("draft", "v1")) or name.parts[0] == draft:
             resources[f"http://localhost:1234/{name.as_posix()}"] = json.loads(path.read_text())
-    wrong, count = [], 0
+    wrong, count, loose = [], 0, 0
     for path in sorted((SUITE / "tests" / draft).glob("*.json")):
         # `format` is asserted by us, which the suite tests as optional; in these files it is not.
         formats = path.name != "format.json"
@@ -72,19 +72,30 @@ def test_the_official_suite_passes_for_a_draft(draft: str) -> None:  # noqa: C90
             contract = Contract(schema, formats=formats, resources=resources)
             if any(test["valid"] for test in group["tests"]):
                 assert contract.why_impossible() is None, group["description"]
-            # A meta-schema without applicators has no `properties` to wrap with.
-            plain = path.name == "vocabulary.json" or contract.wrapper is None
-            outer = Contract(contract.object_schema(), formats=formats, resources=resources)
+            # A meta-schema may lack the keywords of the wrapper; the published schema has them.
+            own = path.name != "vocabulary.json"
+            published = Contract(contract.object_schema(), formats=formats)
+            outer = contract.outer()
             for test in group["tests"]:
                 count += 1
                 where = f"{path.name}: {group['description']}: {test['description']}"
+                sent = (
+                    test["data"] if contract.wrapper is None else {contract.wrapper: test["data"]}
+                )
+                if (
+                    own
+                    and test["valid"]
+                    and not (outer.conforms(sent) and published.conforms(sent))
+                ):
+                    wrong.append(f"narrowed: {where}")
+                loose += not test["valid"] and published.conforms(sent)
                 if contract.conforms(test["data"]) != test["valid"]:
                     wrong.append(where)
                 if bool(contract.violations(test["data"])) == test["valid"]:
                     wrong.append(f"violations: {where}")
-                if not plain and outer.conforms({contract.wrapper: test["data"]}) != test["valid"]:
-                    wrong.append(f"wrapped: {where}")
     assert not wrong
+    # References to meta-schemas, and dynamic ones that no schema decides, accept anything.
+    assert loose <= 12
     assert count > 600
 
 
@@ -288,10 +299,64 @@ def test_root_references_are_rewritten_for_the_wrapper() -> None:
     }
     sent = Contract(tree).object_schema()
     outer = Contract(sent)
+    root = sent["$defs"][sent["properties"]["value"]["$ref"].removeprefix("#/$defs/")]
     assert outer.conforms({"value": [1, [2, [3]]]})
     assert not outer.conforms({"value": [1, ["x"]]})
     # A property called `$ref` and data under `const` are no references.
-    assert sent["properties"]["value"]["properties"] == tree["properties"]
+    assert root["properties"] == tree["properties"]
+
+
+MEMBER: dict[str, Any] = {"type": "object", "properties": {"up": {"$ref": "#/definitions/M"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": DRAFTS["draft7"], "$id": "https://example.com/m", "$ref": "#/definitions/M"}
+        | {"definitions": {"M": MEMBER}},
+        {"oneOf": [{"$ref": "#/definitions/M"}], "definitions": {"M": MEMBER}},
+        {"anyOf": [{"$ref": "#/$defs/a~1b%25"}], "$defs": {"a/b%": {"type": "object"}}},
+        {"allOf": [{"$ref": "#m"}], "$defs": {"M": {"$anchor": "m", "type": "object"}}},
+        {"type": "object", "allOf": [{"$ref": "urn:m"}], "$defs": {"M": {"$id": "urn:m"}}},
+        {"type": "object", "not": {"required": ["x"]}, "$id": "urn:uuid:1", "$comment": "#"},
+        {"$dynamicAnchor": "m", "anyOf": [{"properties": {"up": {"$dynamicRef": "#m"}}}]},
+        {"$schema": DRAFTS["draft2019-09"], "if": True, "then": {"items": {"$recursiveRef": "#"}}},
+        {"$ref": "https://example.com/shared#/$defs/M"},
+        {"properties": {"up": {"$ref": "#/allOf/0"}}, "allOf": [{"type": ["object", "array"]}]},
+    ],
+)
+def test_references_survive_the_wrapper_in_one_form(schema: dict[str, Any]) -> None:
+    shared = {"$defs": {"M": {"type": "object", "properties": {"up": {"$ref": "#/$defs/M"}}}}}
+    contract = Contract(schema, resources={"https://example.com/shared": shared})
+    sent = contract.object_schema()
+    text = json.dumps(sent)
+    assert sent["type"] == "object"
+    assert not sent.keys() & {"anyOf", "oneOf", "allOf", "not", "$ref", "$id", "$schema"}
+    assert text.count('"$ref"') == text.count('"$ref": "#/$defs/')
+    assert not any(f'"{word}"' in text for word in ("$id", "$anchor", "$dynamicRef", "definitions"))
+    assert Contract(sent).conforms({"value": {"up": {"up": {}}}})
+    assert contract.outer().conforms({"value": {"up": {"up": {}}}})
+
+
+def test_keywords_of_old_drafts_are_published_in_their_new_form() -> None:
+    old = {
+        "$schema": DRAFTS["draft4"],
+        "type": "object",
+        "properties": {
+            "n": {"minimum": 1, "exclusiveMinimum": True},
+            "pair": {"items": [{"type": "string"}, {}], "additionalItems": False},
+        },
+        "dependencies": {"n": ["pair"], "pair": {"required": ["n"]}},
+    }
+    assert Contract(old).object_schema() == {
+        "type": "object",
+        "properties": {
+            "n": {"exclusiveMinimum": 1},
+            "pair": {"prefixItems": [{"type": "string"}, {}], "items": False},
+        },
+        "dependentRequired": {"n": ["pair"]},
+        "dependentSchemas": {"pair": {"required": ["n"]}},
+    }
 
 
 # -- violations --------------------------------------------------------------------------------
@@ -331,8 +396,43 @@ def test_only_violations_of_the_best_matching_branch_are_reported() -> None:
 def test_large_values_are_truncated_and_violations_are_capped() -> None:
     contract = Contract({"items": {"type": "integer"}})
     violations = contract.violations(["x" * 100_000] * 50)
-    assert len(violations) == 20
+    assert [violation.more for violation in violations] == [0, 0, 47]
     assert max(len(str(v)) for v in violations) < 800
+    names = [str(number) for number in range(50)]
+    many = Contract({"properties": {name: {"type": "integer"} for name in names}})
+    assert len(many.violations(dict.fromkeys(names, "x"))) == 20
+
+
+def test_misspelt_property_is_reported_with_the_closest_declared_name() -> None:
+    line = {
+        "type": "object",
+        "properties": {"quantity": {"type": "integer"}, "unit": {}},
+        "additionalProperties": False,
+    }
+    contract = Contract({"items": {"$ref": "#/$defs/line"}, "$defs": {"line": line}})
+    (violation,) = contract.violations([{"quantitiy": 1, "unit": "kg"}])
+    assert str(violation) == ('/0: unknown properties: "quantitiy"; did you mean "quantity"?')
+
+
+def test_violations_of_schema_and_type_are_reported_together() -> None:
+    class Order(BaseModel):
+        number: str
+        total: int
+        currency: str
+
+        @field_validator("currency")
+        @classmethod
+        def known(cls, value: str) -> str:
+            if value != "EUR":
+                raise ValueError("must be EUR")
+            return value
+
+    found = Contract(Order).violations({"total": "x", "currency": "USD"})
+    assert sorted((v.pointer, v.rule) for v in found) == [
+        ("", "required"),
+        ("/currency", "value_error"),
+        ("/total", "type"),
+    ]
 
 
 def test_importing_ptc_structured_loads_no_dependency() -> None:

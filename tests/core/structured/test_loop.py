@@ -63,7 +63,9 @@ def test_feedback_length_is_capped() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("I cannot do that.", "no readable JSON value"),
+        ("I cannot do that.", 'contains no JSON value; it starts with "I cannot do that."'),
+        ('{"sentiment": "pos', 'ends before its JSON value does, after "{\\"sentiment\\": \\"pos"'),
+        ('{"score": 1,\n "sentiment" ""positive" x}', "is not JSON at line 2, column 14"),
         ('{"sentiment": "positive"} or {"sentiment": "negative"}', "more than one value"),
     ],
 )
@@ -91,11 +93,34 @@ def test_loop_allows_its_maximum_of_attempts_and_records_each(allowed: int) -> N
 
 def test_truncated_answer_does_not_count_as_an_attempt() -> None:
     loop = RepairLoop(SCHEMA, max_repair_attempts=0)
-    for text, ended in (('{"sentiment": "pos', True), ("", False), ("<think>hm", True)):
+    for text in ('{"sentiment": "pos', "", "<think>hm", '{"sentiment": "positive", "score": 1'):
         with pytest.raises(TruncatedError):
-            loop.take(text, ended=ended)
+            loop.take(text, ended=False)
     assert loop.attempts == []
     assert isinstance(loop.take('{"sentiment": "positive"}'), Accepted)
+
+
+@pytest.mark.parametrize("text", ['{"sentiment": "pos', "<think>hm", '{"sentiment": "positive"'])
+def test_answer_that_ended_by_itself_is_never_truncated(text: str) -> None:
+    assert isinstance(RepairLoop(SCHEMA).take(text), Accepted | Again)
+
+
+def test_alike_violations_are_counted_and_the_rest_is_not_called_correct() -> None:
+    rows = {"type": "array", "items": {"properties": {"n": {"type": "integer"}}}}
+    verdict = RepairLoop(rows).take(json.dumps([{"n": "x"}] * 84))
+    assert isinstance(verdict, Again)
+    assert verdict.feedback.count("\n- ") == 3
+    assert '- /2/n: "x" is not of type "integer" (and 81 more like this)\n' in verdict.feedback
+    assert "The list is incomplete" in verdict.feedback
+    assert "correct: do not change" not in verdict.feedback
+
+
+def test_violations_of_different_rules_beyond_the_list_are_counted() -> None:
+    names = [f"n{number}" for number in range(100)]
+    schema = {"properties": {name: {"type": "integer"} for name in names}}
+    verdict = RepairLoop(schema).take(json.dumps(dict.fromkeys(names, "x")))
+    assert isinstance(verdict, Again)
+    assert "- and 80 more\nThe list is incomplete" in verdict.feedback
 
 
 def test_validator_can_reject_a_conforming_value() -> None:

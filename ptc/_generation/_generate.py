@@ -94,7 +94,7 @@ async def generate_object(
     """
     require_function("on_partial", on_partial)
     question = Question(
-        contract=Contract(schema, name=schema_name),
+        contract=schema if isinstance(schema, Contract) else Contract(schema, name=schema_name),
         prompt=prompt,
         description=schema_description,
         system=system,

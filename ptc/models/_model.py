@@ -88,6 +88,8 @@ class ModelRequest:
     """System instructions; may be empty."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """``max_tokens``, ``temperature`` and other settings of the provider."""
+    max_retries: int | None = None
+    """Times that the provider's package may send the request again. None: its own default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,6 +283,8 @@ def _parameters(request: ModelRequest) -> models.ModelRequestParameters:
 
 def _settings(request: ModelRequest) -> ModelSettings:
     settings: dict[str, Any] = dict(request.settings)
+    if request.max_retries is not None:
+        settings["max_retries"] = request.max_retries
     if request.mode == "tool":
         settings.setdefault("parallel_tool_calls", False)
     return cast("ModelSettings", settings)
@@ -346,8 +348,11 @@ def _model_error(name: str, error: Exception) -> ModelError | None:
         made = ModelError(
             f"{name}: HTTP {status}: {_error_text(error.body)}",
             status=status,
-            retryable=status in (408, 409, 429) or status >= 500,
+            # Money that is used up comes back as 429, too.
+            retryable=not isinstance(error, exceptions.ModelQuotaExceededError)
+            and (status in (408, 409, 429) or status >= 500),
             refused=status in _REJECTION_STATUSES and about_schema and not context,
+            retry_after=error.retry_after,
         )
     elif isinstance(error, exceptions.ModelConnectionError):
         msg = f"{name} is unreachable, or the connection was lost: {_error_text(error)}"

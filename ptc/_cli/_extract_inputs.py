@@ -40,7 +40,7 @@ def _load(name: str) -> Any:
         sys.path.insert(0, "")
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # the module is the user's code
         msg = f"--schema: module {name!r} cannot be imported: {type(error).__name__}: {error}"
         raise UsageError(msg) from None
 
@@ -55,7 +55,7 @@ def _load_file(path: Path) -> Any:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  # the module is the user's code
         msg = f"--schema: {str(path)!r} cannot be loaded: {type(error).__name__}: {error}"
         raise UsageError(msg) from None
     return module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,34 +86,38 @@ def write_report(
             whole["comparison"] = comparison.to_json()
         stream.json(whole)
         return
-    usage = report.usage
+    for line, style in _lines(report, written=options.get("output") is not None):
+        stream.line(line, style)
+
+
+def _lines(report: ExtractionReport, *, written: bool) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the report with their styles."""
     counts = [f"{report.done:,} done", f"{report.failed:,} failed", f"{report.dead:,} dead"]
     if report.total is not None and report.total > report.rows:
         counts.append(f"{report.total - report.rows:,} not processed")
     reused = f" ({report.reused:,} from the output file)" if report.reused else ""
-    stream.line(f"{', '.join(counts)}{reused} in {describe_duration(report.seconds)}")
+    yield f"{', '.join(counts)}{reused} in {describe_duration(report.seconds)}", ""
     money = "price unknown" if report.cost is None else f"${report.cost:.4f}"
-    tokens = describe_tokens(usage.input_tokens + usage.output_tokens)
-    stream.line(f"{usage.requests:,} answers, {tokens}, {money}")
-    if report.repaired:
-        stream.line(f"{report.repaired:,} rows needed a repair or a second answer")
-    if report.retries:
-        stream.line(
-            f"{report.retries:,} requests were sent again; the provider asked to wait "
-            f"{report.waited_s:.1f} s"
-        )
-    if report.conflicts:
-        stream.line(f"{report.conflicts:,} conflicts between parts of documents")
-    if report.unsupported:
-        stream.line(f"{report.unsupported:,} values are not supported by the document", "yellow")
-    for reason, count in sorted(report.errors.items()):
-        stream.line(f"{count:,} rows without an object: {reason}", "yellow")
+    tokens = describe_tokens(report.usage.input_tokens + report.usage.output_tokens)
+    yield f"{report.usage.requests:,} answers, {tokens}, {money}", ""
+    notes = [
+        (report.repaired, "rows needed a repair or a second answer", ""),
+        (
+            report.retries,
+            f"requests were sent again; the provider asked to wait {report.waited_s:.1f} s",
+            "",
+        ),
+        (report.conflicts, "conflicts between parts of documents", "yellow"),
+        (report.unsupported, "values are not supported by their document", "yellow"),
+    ]
+    notes += [(n, f"rows without an object: {why}", "yellow") for why, n in report.errors.items()]
+    yield from ((f"{count:,} {text}", style) for count, text, style in notes if count)
     if report.stopped is not None:
-        stream.line(f"stopped: {report.reason}", "bold yellow")
-        if options.get("output") is not None:
-            stream.line("run the command again to continue; recorded rows are not sent again")
-    elif report.errors and options.get("output") is not None:
-        stream.line("add --retry-failed to send only these documents again")
+        yield f"stopped: {report.reason}", "bold yellow"
+        if written:
+            yield "run the command again to continue; recorded rows are not sent again", ""
+    elif report.errors and written:
+        yield "add --retry-failed to send only these documents again", ""
 
 
 def _percent(share: float | None) -> str:

@@ -24,7 +24,8 @@ _PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>Extraction quality</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }}
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem;
+  padding: 0 1rem }}
 table {{ border-collapse: collapse; margin: 1rem 0; width: 100% }}
 th, td {{ border-bottom: 1px solid #ddd; padding: .3rem .6rem; text-align: left;
   vertical-align: top; overflow-wrap: anywhere }}

@@ -183,6 +183,12 @@ class Extraction(Generic[T]):
             return None
         return row_from_json(self._log.read(document.id), self._plan.contract.typed)
 
+    def _previous(self, document: Document) -> dict[str, Any] | None:
+        """Return the recorded row that the row of `document` will replace."""
+        if self._log is None or document.id not in self._log.entries:
+            return None
+        return self._log.read(document.id)
+
     async def _work(
         self, questioner: Questioner, work: MemoryObjectReceiveStream[Document]
     ) -> None:
@@ -201,7 +207,7 @@ class Extraction(Generic[T]):
                 return
             await self._released.wait()
         try:
-            row, error = await questioner.extract(document)
+            row, error = await questioner.extract(document, self._previous(document))
         except StoppedError:
             return
         finally:

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from .._core._json import sha256_of
 from .._facts import ModelUsage
 from ..errors import ModelError
 from ..models._model import Delta, Mode, Model, ModelReply, ModelRequest
@@ -21,10 +22,19 @@ class PacedModel:
     """The model as one document sees it: paced, retried, and counted.
 
     Retries of the provider's package are switched off: it would wait for each request by itself.
+    Each request has an idempotency key made of its content, so that an answer which was lost, or
+    was in flight when this process was killed, need not be paid for again.
     """
 
     def __init__(
-        self, model: Model, pace: Pace, budget: Budget, *, max_retries: int, timeout_ms: int
+        self,
+        model: Model,
+        pace: Pace,
+        budget: Budget,
+        *,
+        max_retries: int,
+        timeout_ms: int,
+        salt: str,
     ) -> None:
         """Wrap `model`.
 
@@ -34,12 +44,14 @@ class PacedModel:
             budget: Counts what is spent.
             max_retries: Times that a request is sent again.
             timeout_ms: Time limit of one request.
+            salt: Identifies the document and the settings in idempotency keys.
         """
         self._model = model
         self._pace = pace
         self._budget = budget
         self._max_retries = max_retries
         self._timeout_ms = timeout_ms
+        self._salt = salt
         self.usage = ModelUsage()
         self.cost: float | None = None
 
@@ -59,8 +71,8 @@ class PacedModel:
             ModelError: If it still fails.
             StoppedError: If the extraction is stopping, and this is the first request.
         """
-        request = replace(request, max_retries=0)
         size = sum(tokens_of(turn.text) for turn in request.turns) + tokens_of(request.system)
+        request = replace(request, max_retries=0, idempotency_key=self._key(request))
         expected = self._budget.estimate(size).tokens
         for attempt in range(1, self._max_retries + 2):
             started = self.usage.requests > 0
@@ -91,6 +103,11 @@ class PacedModel:
             return await self._model.complete(request)
         msg = f"{self.name} did not answer within timeout_ms={self._timeout_ms:,}"
         raise ModelError(msg, retryable=True, lost=True)
+
+    def _key(self, request: ModelRequest) -> str:
+        turns = [turn.text for turn in request.turns]
+        parts = (self._salt, self.name, request.mode, request.system, turns)
+        return sha256_of(parts)[:32]
 
     def _count(self, usage: ModelUsage, size: int) -> None:
         self.usage += usage

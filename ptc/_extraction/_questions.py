@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import anyio
 
+from .._core._json import sha256_of
 from .._facts import ModelUsage
 from .._generation._generate import Generated, generate_object
 from .._generation._question import Validator
@@ -89,12 +90,14 @@ class Questioner:
         self._whole = self._contract_for(plan.contract.schema) if plan.evidence else plan.contract
         self._part: Contract | None = None
 
-    def split(self, text: str) -> list[str]:
-        """Split the text of a document into the parts that are asked about."""
-        return split_document(text, self._plan.split_chars, self._plan.overlap_chars)
-
-    async def extract(self, document: Document) -> tuple[ExtractedRow[Any], PtcError | None]:
+    async def extract(
+        self, document: Document, previous: Mapping[str, Any] | None = None
+    ) -> tuple[ExtractedRow[Any], PtcError | None]:
         """Ask about a document; return its row, and the error of a row without an object.
+
+        Args:
+            document: The document.
+            previous: Recorded row that is to be replaced. The answers it had are not wanted again.
 
         Raises:
             StoppedError: If the extraction is stopping; the document gets no row.
@@ -103,10 +106,11 @@ class Questioner:
             reason = document.error or "is empty"
             error = RowError("unreadable", f"the document {reason}")
             return self._row(document, 0, _Answer(), "dead", error), None
-        parts = self.split(document.text)
+        parts = split_document(document.text, self._plan.split_chars, self._plan.overlap_chars)
+        salt = sha256_of((document.id, self.settings, previous))
         if len(parts) > 1:
-            return await self._extract_parts(document, parts)
-        answer = await self._ask(document.text, self._whole, "", self._whole_validators())
+            return await self._extract_parts(document, parts, salt)
+        answer = await self._ask(document.text, self._whole, "", self._whole_validators(), salt)
         if answer.error is not None:
             return self._failed_row(document, 1, answer, answer.error), answer.error
         return self._row(document, 1, answer, "done", evidence=self._cite(document, answer)), None
@@ -114,14 +118,14 @@ class Questioner:
     # --- parts ------------------------------------------------------------------------------
 
     async def _extract_parts(
-        self, document: Document, parts: Sequence[str]
+        self, document: Document, parts: Sequence[str], salt: str
     ) -> tuple[ExtractedRow[Any], PtcError | None]:
         answers: list[_Answer] = [_Answer() for _ in parts]
         stopped: list[BaseException] = []
 
         async def ask(index: int) -> None:
             try:
-                answers[index] = await self._ask_part(document, index, parts)
+                answers[index] = await self._ask_part(document, index, parts, salt)
             except StoppedError as error:
                 stopped.append(error)
 
@@ -147,7 +151,9 @@ class Questioner:
         row = self._row(document, len(parts), total, "done", evidence=evidence, conflicts=conflicts)
         return row, None
 
-    async def _ask_part(self, document: Document, index: int, parts: Sequence[str]) -> _Answer:
+    async def _ask_part(
+        self, document: Document, index: int, parts: Sequence[str], salt: str
+    ) -> _Answer:
         digest = digest_of(f"{index} of {len(parts)}\n{parts[index]}")
         name = f"{document.id}\n{index}"
         log = self._parts
@@ -174,7 +180,7 @@ class Questioner:
             f"This is part {index + 1} of {len(parts)} of a long document. Extract only what this "
             "part contains: use null for fields that it does not state.\n\n"
         )
-        answer = await self._ask(parts[index], self._part, note, ())
+        answer = await self._ask(parts[index], self._part, note, (), salt)
         if log is not None and answer.error is None:
             await log.append(
                 {
@@ -196,7 +202,7 @@ class Questioner:
     # --- one question -----------------------------------------------------------------------
 
     async def _ask(
-        self, text: str, contract: Contract, note: str, validators: Sequence[Validator]
+        self, text: str, contract: Contract, note: str, validators: Sequence[Validator], salt: str
     ) -> _Answer:
         plan = self._plan
         model = PacedModel(
@@ -205,6 +211,7 @@ class Questioner:
             self._budget,
             max_retries=plan.max_retries,
             timeout_ms=plan.timeout_ms,
+            salt=salt,
         )
         found: Generated[Any] | None = None
         error: PtcError | None = None

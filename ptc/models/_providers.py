@@ -285,6 +285,10 @@ def _settings(request: ModelRequest) -> ModelSettings:
     settings: dict[str, Any] = dict(request.settings)
     if request.max_retries is not None:
         settings["max_retries"] = request.max_retries
+    if request.idempotency_key is not None:
+        # draft-ietf-httpapi-idempotency-key-header: the value is a string in quotes.
+        headers = {"Idempotency-Key": f'"{request.idempotency_key}"'}
+        settings["extra_headers"] = {**headers, **settings.get("extra_headers", {})}
     if request.mode == "tool":
         settings.setdefault("parallel_tool_calls", False)
     return cast("ModelSettings", settings)

@@ -14,6 +14,9 @@ from ._core._lazy import lazy_exports
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._extraction._documents import Document as Document
+    from ._extraction._extraction import Extraction as Extraction
+    from ._extraction._row import Conflict, Evidence, ExtractedRow, ExtractionReport, RowError
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
     from ._records._content import Attachment, AttachmentRef, ImageContent, TextContent
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from ._runs._violation import Violation as Violation
     from ._runs._webhook import Webhook, WebhookDelivery
     from ._session._blocking import BlockingSession
+    from ._session._blocking_extraction import BlockingExtraction as BlockingExtraction
     from ._session._session import Session
     from ._tools._allow import Allow as Allow
     from ._tools._approval import ApprovalRequest, Decision
@@ -61,12 +65,19 @@ __all__ = [
     "ApprovalRequest",
     "Attachment",
     "AttachmentRef",
+    "BlockingExtraction",
     "BlockingSession",
     "Cache",
     "CallRecord",
+    "Conflict",
     "Cut",
     "Decision",
+    "Document",
     "Effect",
+    "Evidence",
+    "ExtractedRow",
+    "Extraction",
+    "ExtractionReport",
     "Failure",
     "Fallback",
     "Finding",
@@ -83,6 +94,7 @@ __all__ = [
     "Retry",
     "Reverted",
     "Rollback",
+    "RowError",
     "RunError",
     "RunEvent",
     "RunResult",
@@ -117,6 +129,16 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "_session._blocking": ["BlockingSession"],
+        "_session._blocking_extraction": ["BlockingExtraction"],
+        "_extraction._documents": ["Document"],
+        "_extraction._extraction": ["Extraction"],
+        "_extraction._row": [
+            "Conflict",
+            "Evidence",
+            "ExtractedRow",
+            "ExtractionReport",
+            "RowError",
+        ],
         "_generation._generate": ["Fallback", "Generated"],
         "_facts": ["Layer"],
         "_records._content": ["Attachment", "AttachmentRef", "ImageContent", "TextContent"],

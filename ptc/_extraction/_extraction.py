@@ -19,6 +19,7 @@ import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from .._facts import ModelUsage
 from ..errors import ModelError, PtcError, SetupError, UsageError
 from ..models._model import Model
 from ..models._open import OpenModels
@@ -29,7 +30,7 @@ from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
 from ._row_log import RowLog
-from ._spending import Budget, find_prices, require_prices, tokens_of
+from ._spending import Budget, find_prices, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
 
@@ -112,7 +113,7 @@ class Extraction(Generic[T]):
 
     # --- work -------------------------------------------------------------------------------
 
-    async def open(self) -> None:
+    async def _open(self) -> None:
         """Open the output file.
 
         Raises:
@@ -142,7 +143,7 @@ class Extraction(Generic[T]):
         )
         raise UsageError(msg)
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """Process the documents, and close the stream of rows."""
         try:
             questioner = Questioner(self._plan, self._model, self._pace, self._budget, self._parts)
@@ -199,19 +200,21 @@ class Extraction(Generic[T]):
                     await self._extract(questioner, document)
 
     async def _extract(self, questioner: Questioner, document: Document) -> None:
-        estimate = self._budget.estimate(tokens_of(document.text))
+        estimate = questioner.estimate(document)
         while (reason := self._budget.reserve(estimate)) is not None:
             if not self._budget.reserved:
                 self._stop("budget", reason)
             if self._stopped is not None:
                 return
             await self._released.wait()
+        usage = ModelUsage()
         try:
             row, error = await questioner.extract(document, self._previous(document))
+            usage = row.usage
         except StoppedError:
             return
         finally:
-            self._budget.release(estimate)
+            self._budget.release(estimate, usage)
             self._notify()
         self._judge(error)
         if self._log is not None:
@@ -266,7 +269,7 @@ class Extraction(Generic[T]):
         if self._stopped is None and not self._errors:
             _parts_of(output).unlink(missing_ok=True)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Close the streams and files."""
         self._rows_in.close()
         self._rows_out.close()
@@ -294,9 +297,9 @@ async def open_extraction(
         open_documents(documents), make_plan(schema, options), model
     )
     try:
-        await extraction.open()
+        await extraction._open()
         async with anyio.create_task_group() as group:
-            group.start_soon(extraction.run)
+            group.start_soon(extraction._run)
             yield extraction
             group.cancel_scope.cancel()
     except BaseExceptionGroup as raised:
@@ -304,7 +307,7 @@ async def open_extraction(
             raise
         raise raised.exceptions[0] from None
     finally:
-        extraction.close()
+        extraction._close()
 
 
 def journal_of(output: Path) -> Path:

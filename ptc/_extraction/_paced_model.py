@@ -73,7 +73,7 @@ class PacedModel:
         """
         size = sum(tokens_of(turn.text) for turn in request.turns) + tokens_of(request.system)
         request = replace(request, max_retries=0, idempotency_key=self._key(request))
-        expected = self._budget.estimate(size).tokens
+        expected = size + self._budget.answer_tokens
         for attempt in range(1, self._max_retries + 2):
             started = self.usage.requests > 0
             async with self._pace.admit(expected, started=started) as ticket:
@@ -87,7 +87,7 @@ class PacedModel:
                 else:
                     ticket.tokens = reply.usage.input_tokens + reply.usage.output_tokens
                     self._pace.succeed()
-                    self._count(reply.usage, size)
+                    self._count(reply.usage)
                     return reply
             await self._pace.pause(delay, started=started)
         raise AssertionError  # pragma: no cover  # the last attempt returns or raises
@@ -109,8 +109,8 @@ class PacedModel:
         parts = (self._salt, self.name, request.mode, request.system, turns)
         return sha256_of(parts)[:32]
 
-    def _count(self, usage: ModelUsage, size: int) -> None:
+    def _count(self, usage: ModelUsage) -> None:
         self.usage += usage
-        cost = self._budget.spend(usage, size)
+        cost = self._budget.spend(usage)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost

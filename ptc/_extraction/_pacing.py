@@ -191,7 +191,7 @@ class Pace:
         if error.status not in _OVERLOADED:
             return random.uniform(0.5, 1) * _backoff(attempt)  # noqa: S311  # no secret
         # Requests that were in flight together are refused together: that is one refusal.
-        if ticket.started >= self._closed_at:
+        if ticket.started > self._closed_at:
             self._refusals += 1
             self._round = _Round(self.in_flight)
             self._limit = max(1.0, self._limit / 2)

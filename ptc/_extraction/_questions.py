@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -26,7 +27,7 @@ from ._paced_model import PacedModel
 from ._pacing import Pace, StoppedError
 from ._row import Conflict, Evidence, ExtractedRow, RowError, RowStatus
 from ._row_log import RowLog
-from ._spending import Budget
+from ._spending import Budget, Estimate, tokens_of
 from ._split import split_document
 
 __all__ = ["Questioner", "digest_of", "is_fatal"]
@@ -89,6 +90,14 @@ class Questioner:
         self.settings = plan.digest()
         self._whole = self._contract_for(plan.contract.schema) if plan.evidence else plan.contract
         self._part: Contract | None = None
+        self._schema_tokens = tokens_of(json.dumps(self._whole.schema))
+        self._overhead = (
+            tokens_of(f"{plan.prompt}{_RULES}{plan.system or ''}") + self._schema_tokens
+        )
+
+    def estimate(self, document: Document) -> Estimate:
+        """Estimate a question about a document."""
+        return self._budget.estimate(tokens_of(document.text) + self._overhead)
 
     async def extract(
         self, document: Document, previous: Mapping[str, Any] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from .._facts import ModelUsage
@@ -60,18 +61,20 @@ def tokens_of(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Expected tokens and price of a request."""
+    """Expected tokens and price of a document."""
 
     tokens: int
     cost: float
+    text_tokens: int
+    """Tokens of the texts that it is made from."""
 
 
 @dataclass(slots=True)
 class Budget:
     """Sum of what was spent, and the most that may be.
 
-    Requests in flight are reserved by an estimate that follows the real usage, so that parallel
-    requests do not exceed the budget together.
+    Documents in flight are reserved by an estimate that follows the real usage, repairs included,
+    so that they do not exceed the budget together.
     """
 
     prices: Prices | None
@@ -80,19 +83,28 @@ class Budget:
     spent: ModelUsage = field(default_factory=ModelUsage)
     cost: float = 0.0
     reserved: int = 0
-    """Requests that are reserved."""
+    """Documents in flight."""
     _reserved_tokens: int = 0
     _reserved_cost: float = 0.0
-    _estimated_input: int = 0
+    _finished: int = 0
+    _finished_text: int = 0
+    _finished_usage: ModelUsage = field(default_factory=ModelUsage)
 
-    def estimate(self, tokens: int) -> Estimate:
-        """Estimate a request of about `tokens` from the answers so far."""
-        spent, output = self.spent, _FIRST_OUTPUT_TOKENS
-        if spent.requests:
-            tokens = int(tokens * spent.input_tokens / max(1, self._estimated_input)) + 1
-            output = spent.output_tokens // spent.requests + 1
+    def estimate(self, text_tokens: int) -> Estimate:
+        """Estimate a document of about `text_tokens` from the documents so far."""
+        tokens, output = text_tokens, _FIRST_OUTPUT_TOKENS
+        if self._finished:
+            used = self._finished_usage
+            tokens = math.ceil(tokens * used.input_tokens / self._finished_text)
+            output = math.ceil(used.output_tokens / self._finished)
         cost = 0.0 if self.prices is None else self.prices.cost(ModelUsage(1, tokens, output))
-        return Estimate(tokens + output, cost)
+        return Estimate(tokens + output, cost, text_tokens)
+
+    @property
+    def answer_tokens(self) -> int:
+        """Estimate of the output tokens of one request."""
+        spent = self.spent
+        return spent.output_tokens // spent.requests if spent.requests else _FIRST_OUTPUT_TOKENS
 
     def reserve(self, estimate: Estimate) -> str | None:
         """Reserve the estimate, or return the reason why the budget does not allow it."""
@@ -100,29 +112,32 @@ class Budget:
         used = self.spent.input_tokens + self.spent.output_tokens
         if self.max_tokens is not None and used + tokens > self.max_tokens:
             return (
-                f"the budget of {self.max_tokens:,} tokens does not allow another request "
+                f"the budget of {self.max_tokens:,} tokens does not allow another document "
                 f"({used:,} used)"
             )
         cost = self._reserved_cost + estimate.cost
         if self.max_cost is not None and self.cost + cost > self.max_cost:
             return (
-                f"the budget of ${self.max_cost:g} does not allow another request "
+                f"the budget of ${self.max_cost:g} does not allow another document "
                 f"(${self.cost:.4f} spent)"
             )
         self._reserved_tokens, self._reserved_cost = tokens, cost
         self.reserved += 1
         return None
 
-    def release(self, estimate: Estimate) -> None:
-        """Release a reservation whose requests have ended."""
+    def release(self, estimate: Estimate, usage: ModelUsage) -> None:
+        """Release the reservation of a document, and learn from its `usage`."""
         self.reserved -= 1
         self._reserved_tokens -= estimate.tokens
         self._reserved_cost -= estimate.cost
+        if usage.requests:
+            self._finished += 1
+            self._finished_text += estimate.text_tokens
+            self._finished_usage += usage
 
-    def spend(self, usage: ModelUsage, tokens: int) -> float | None:
-        """Record the answer to a request of about `tokens`; return its price, None if unknown."""
+    def spend(self, usage: ModelUsage) -> float | None:
+        """Record an answer; return its price, None if unknown."""
         self.spent += usage
-        self._estimated_input += tokens
         if self.prices is None:
             return None
         cost = self.prices.cost(usage)

@@ -29,7 +29,7 @@ from ..errors import UsageError
 __all__ = ["RowEntry", "RowLog"]
 
 _START = b'{"id":'
-"""Every line starts with it, so that a torn first line is told from another kind of file."""
+"""Every line starts with it, which distinguishes a torn first line from another kind of file."""
 
 
 @dataclass(frozen=True, slots=True)

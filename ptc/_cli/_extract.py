@@ -118,7 +118,7 @@ Exit status:
 )
 @click.option("--report", metavar="FILE", help="HTML report of the comparison.")
 @settings_options("model")
-@json_option("Print the report as JSON.")
+@json_option("Print the report as JSON; needs --output.")
 def command(
     *,
     docs: str,
@@ -144,12 +144,14 @@ def command(
     if report is not None and compare is None:
         raise UsageError("--report needs --compare, whose result it shows")
     gold = None if compare is None else read_gold(compare)
+    if as_json and options["output"] is None:
+        raise UsageError("--json prints the report, so the rows need --output FILE")
     wanted = read_schema(schema)
     keep = compare is not None
     given = _to_options(options)
     errors, output = standard_error(), standard_output()
     progress = ExtractProgress(errors, quiet=as_json)
-    to_rows = output if given.get("output") is None and not as_json else None
+    to_rows = output if given.get("output") is None else None
     run = _Run(progress, to_rows, keep=keep)
     try:
         anyio.run(run.execute, model, docs, wanted, given)
@@ -239,18 +241,17 @@ class _Run:
                 await models.aclose()
 
     async def _read(self, extraction: Extraction[Any]) -> None:
+        import json
+
         from .._extraction._row import row_to_json
-        from ._terminal import safe
 
         async for row in extraction:
             if self._keep:
                 self.values[row.id] = row.value
             if self._rows is not None:
-                import json
-
                 self._rows.write(json.dumps(row_to_json(row), ensure_ascii=False) + "\n")
             if row.error is not None and not row.reused:
-                self._progress.line(f"{row.status}: {safe(row.id)}: {row.error.message}")
+                self._progress.line(f"{row.status}: {row.id}: {row.error.message}")
 
     async def _watch(self, extraction: Extraction[Any], scope: anyio.CancelScope) -> None:
         """Finish the requests in flight at the first signal; cancel them at the second."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ._terminal import Stream
+from ._terminal import Stream, safe
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -63,7 +63,7 @@ class ExtractProgress:
         else:
             from rich.text import Text
 
-            self._live.console.print(Text(text), soft_wrap=True)
+            self._live.console.print(Text(safe(text)), soft_wrap=True)
 
     def close(self) -> None:
         """Remove the display."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ class Documents:
 
     total: int | None
     """Number of documents; None if it is unknown in advance."""
-    read: Callable[[], AsyncIterator[Document]]
+    read: Callable[[], AsyncGenerator[Document, None]]
 
 
 def open_documents(source: DocumentSource) -> Documents:
@@ -59,11 +59,11 @@ def open_documents(source: DocumentSource) -> Documents:
     if isinstance(source, str | Path):
         return _found(source)
     if isinstance(source, AsyncIterable):
-        return Documents(None, lambda: _unique(_convert_async(source)))
+        return Documents(None, lambda: _convert_async(source))
     if isinstance(source, Iterable) and not isinstance(source, bytes | Mapping):
         items = list(source) if isinstance(source, list | tuple) else source
         total = len(items) if isinstance(items, list) else None
-        return Documents(total, lambda: _unique(_pull(map(_convert, items))))
+        return Documents(total, lambda: _pull(map(_convert, items)))
     msg = (
         "documents must be a folder, file, glob or JSONL file, or an iterable of documents, "
         f"not {source!r:.80}"
@@ -80,7 +80,7 @@ def _found(source: str | Path) -> Documents:
             if found.is_file() and not any(p.startswith(".") for p in found.relative_to(path).parts)
         ]
     elif path.suffix in _LINES and path.is_file():
-        return Documents(_count_lines(path), lambda: _unique(_pull(_read_lines(path))))
+        return Documents(_count_lines(path), lambda: _pull(_read_lines(path)))
     elif path.is_file():
         files = [(path.name, path)]
     else:
@@ -90,28 +90,18 @@ def _found(source: str | Path) -> Documents:
         msg = f"no document matches {str(source)!r}; pass a folder, a file, a glob or a JSONL file"
         raise UsageError(msg)
     read = [partial(_read_file, name, file) for name, file in files]
-    return Documents(len(files), lambda: _unique(_pull(function() for function in read)))
+    return Documents(len(files), lambda: _pull(function() for function in read))
 
 
-async def _pull(documents: Iterator[Document]) -> AsyncIterator[Document]:
+async def _pull(documents: Iterator[Document]) -> AsyncGenerator[Document, None]:
     """Iterate in a thread, since reading a file blocks."""
     while (found := await anyio.to_thread.run_sync(next, documents, None)) is not None:
         yield found
 
 
-async def _convert_async(source: AsyncIterable[Any]) -> AsyncIterator[Document]:
+async def _convert_async(source: AsyncIterable[Any]) -> AsyncGenerator[Document, None]:
     async for item in source:
         yield await anyio.to_thread.run_sync(_convert, item)
-
-
-async def _unique(documents: AsyncIterator[Document]) -> AsyncIterator[Document]:
-    seen: set[str] = set()
-    async for document in documents:
-        if document.id in seen:
-            msg = f"two documents have the id {document.id!r:.80}; give each document its own id"
-            raise UsageError(msg)
-        seen.add(document.id)
-        yield document
 
 
 def _convert(item: Any) -> Document:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -20,7 +20,7 @@ import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from .._facts import ModelUsage
-from ..errors import ModelError, PtcError, SetupError, UsageError
+from ..errors import ModelError, PtcError, UsageError
 from ..models._model import Model
 from ..models._open import OpenModels
 from ._documents import Document, Documents, DocumentSource, open_documents
@@ -29,7 +29,7 @@ from ._pacing import Pace, StoppedError
 from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
-from ._row_log import RowLog
+from ._row_log import RowLog, write_error
 from ._spending import Budget, find_prices, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
@@ -151,29 +151,42 @@ class Extraction(Generic[T]):
             if self._log is not None:
                 await anyio.to_thread.run_sync(self._finish, self._log)
         except Exception as raised:  # noqa: BLE001  # raised again by the iteration
-            error = _first(raised)
-            if isinstance(error, OSError):
-                reason = error.strerror or error
-                error = SetupError(f"output {str(self._plan.output)!r} cannot be written: {reason}")
-            self._failure = error
+            self._failure = _first(raised)
         finally:
             self._ended = time.monotonic()
             self._rows_in.close()
 
     async def _process(self, questioner: Questioner) -> None:
         to_work, work = anyio.create_memory_object_stream[Document](0)
+        failure: Exception | None = None
         async with anyio.create_task_group() as group:
             for _ in range(self._plan.concurrency):
                 group.start_soon(self._work, questioner, work.clone())
             work.close()
             async with to_work:
-                async for document in self._documents.read():
-                    if self._stopped is not None:
-                        break
-                    if (row := self._recorded(document)) is not None:
-                        await self._yield(row)
-                    else:
-                        await to_work.send(document)
+                try:
+                    await self._feed(to_work)
+                except Exception as error:  # noqa: BLE001  # also those of the caller's iterator
+                    # Raised after the documents in flight, which are paid for.
+                    failure = error
+        if failure is not None:
+            raise failure
+
+    async def _feed(self, to_work: MemoryObjectSendStream[Document]) -> None:
+        """Hand the documents to the workers, and yield those that have a row."""
+        seen: set[str] = set()
+        async with aclosing(self._documents.read()) as documents:
+            async for document in documents:
+                if self._stopped is not None:
+                    break
+                if document.id in seen:
+                    msg = f"two documents have the id {document.id!r:.80}; make them unique"
+                    raise UsageError(msg)
+                seen.add(document.id)
+                if (row := self._recorded(document)) is not None:
+                    await self._yield(row)
+                else:
+                    await to_work.send(document)
 
     def _recorded(self, document: Document) -> ExtractedRow[T] | None:
         """Return the row of the output file, unless the document is to be sent."""
@@ -226,7 +239,7 @@ class Extraction(Generic[T]):
         self._failures = self._failures + 1 if isinstance(error, ModelError) else 0
         if error is None or self._stopped is not None:
             return
-        if is_fatal(error):
+        if is_fatal(error, first=not self._counts["done"]):
             self._stop("model", str(error))
             self._failure = error
         elif self._failures >= max(_FAILURES_IN_A_ROW, self._plan.concurrency):
@@ -261,11 +274,14 @@ class Extraction(Generic[T]):
 
     def _finish(self, log: RowLog) -> None:
         """Leave one row for each document, and nothing else if all are done."""
-        log.compact()
         output = self._plan.output
         assert output is not None  # noqa: S101  # there is a log
-        if output.suffix == ".parquet":
-            write_parquet(output, log.read_all())
+        try:
+            log.compact()
+            if output.suffix == ".parquet":
+                write_parquet(output, log.read_all())
+        except OSError as error:
+            raise write_error(output, error) from None
         if self._stopped is None and not self._errors:
             _parts_of(output).unlink(missing_ok=True)
 

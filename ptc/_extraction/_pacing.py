@@ -21,7 +21,7 @@ __all__ = ["Pace", "Spacing", "StoppedError", "Ticket"]
 
 _FIRST_LIMIT = 8
 """Requests in flight at first; the number doubles each round until the provider refuses one."""
-_PROBE_AFTER_S = 10.0
+_PROBE_AFTER_S = 1.0
 _PROBE_AFTER_WAITS = 10
 """Waits of the last length that pass before more requests are tried than the provider took."""
 _FIRST_DELAY_S = 0.5

@@ -24,9 +24,9 @@ import anyio
 import anyio.to_thread
 
 from .._core import _json
-from ..errors import UsageError
+from ..errors import SetupError, UsageError
 
-__all__ = ["RowEntry", "RowLog"]
+__all__ = ["RowEntry", "RowLog", "write_error"]
 
 _START = b'{"id":'
 """Every line starts with it, which distinguishes a torn first line from another kind of file."""
@@ -121,7 +121,7 @@ class RowLog:
         """Write a row; it is on the disk when this returns.
 
         Raises:
-            OSError: If the disk is full or fails. The row may be lost, earlier ones are not.
+            SetupError: If the disk is full or fails. The row may be lost, earlier ones are not.
         """
         line = _json.dumps_unchecked(dict(row)) + b"\n"
         self._queue.append(line)
@@ -134,7 +134,10 @@ class RowLog:
                     return  # an earlier caller wrote this row along with its own
                 # After a failure the queue stays, so that every later caller fails as well.
                 lines = list(self._queue)
-                await anyio.to_thread.run_sync(self._write, b"".join(lines))
+                try:
+                    await anyio.to_thread.run_sync(self._write, b"".join(lines))
+                except OSError as error:
+                    raise write_error(self._path, error) from None
                 del self._queue[: len(lines)]
                 for written in lines:
                     self._index(self._end, written, _json.loads(written))
@@ -174,6 +177,11 @@ class RowLog:
     def close(self) -> None:
         """Close the file and release its lock."""
         os.close(self._fd)
+
+
+def write_error(path: Path, error: OSError) -> SetupError:
+    """Return the error of an output file that cannot be written."""
+    return SetupError(f"output {str(path)!r} cannot be written: {error.strerror or error}")
 
 
 def _open_locked(path: Path) -> int:

@@ -151,6 +151,7 @@ def test_wrong_extract_command_line_is_rejected_before_any_request(
         (("--schema", str(folder / "none.json")), "cannot be read"),
         (("--schema", "no_such_module:A"), "'no_such_module' cannot be imported"),
         (("--schema", f"{folder}/types.py:A"), "ValueError: broken"),
+        (("--json",), "the rows need --output"),
         (("--report", "q.html"), "--report needs --compare"),
         (("--compare", str(folder / "d.jsonl")), 'line 1: write {"id": ..., "object": ...}'),
         (("--merge-key", "lines"), "write LIST=FIELD"),

@@ -39,11 +39,6 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Total(BaseModel):
     total: int = Field(ge=0)
 
@@ -444,6 +439,45 @@ async def test_exception_of_a_validator_is_raised_after_the_rows() -> None:
 
     with pytest.raises(KeyError, match="my bug"):
         await extract(Server(), documents(1), validators=[validate])
+
+
+async def test_error_of_the_documents_is_raised_after_the_rows_in_flight(tmp_path: Path) -> None:
+    async def produce() -> AsyncIterator[Any]:
+        yield {"id": "a", "text": "Total: 1"}
+        raise OSError("my source is gone")
+
+    path = tmp_path / "rows.jsonl"
+    async with open_extraction(OpenModels(Server()), produce(), SCHEMA, {"output": path}) as rows:
+        assert (await anext(rows)).id == "a"
+        with pytest.raises(OSError, match="my source is gone"):
+            await anext(rows)
+    assert list(lines(path)) == ["a"]
+
+
+async def test_pdf_is_read_page_by_page(tmp_path: Path) -> None:
+    pypdf = pytest.importorskip("pypdf", reason="pip install pypdf")
+    writer = pypdf.PdfWriter()
+    writer.add_blank_page(100, 100)
+    writer.write(tmp_path / "scan.pdf")
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing")
+    rows, _ = await extract(Server(), tmp_path)
+    reasons = {row.id: str(row.error and row.error.message) for row in rows}
+    assert "a PDF without text" in reasons["scan.pdf"]
+    assert "a PDF that cannot be read" in reasons["broken.pdf"]
+
+
+@pytest.mark.slow
+async def test_parquet_has_the_rows(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pip install pyarrow")
+    path = tmp_path / "rows.parquet"
+    await extract(Server(), documents(3), Total, output=path)
+    table = parquet.read_table(path).to_pylist()
+    assert {row["id"]: json.loads(row["object"]) for row in table} == {
+        f"d{n}": {"total": n} for n in range(3)
+    }
+    server = Server()
+    await extract(server, documents(4), Total, output=path)
+    assert (server.tries.total(), parquet.read_table(path).num_rows) == (1, 4)
 
 
 async def test_session_has_extract_many(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def read_schema(name: str) -> Any:
 
 
 def _load(name: str) -> Any:
-    # As `python -m` does: modules of the current folder can be imported.
+    # Modules of the current folder can be imported, and shadow no others.
     if "" not in sys.path:
-        sys.path.insert(0, "")
+        sys.path.append("")
     try:
         return importlib.import_module(name)
     except Exception as error:  # noqa: BLE001  # the module is the user's code
@@ -46,13 +46,15 @@ def _load(name: str) -> Any:
 
 
 def _load_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # A name of its own: the file may be called `types.py`.
+    name = f"ptc_schema_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         msg = f"--schema: {str(path)!r} is not a Python file"
         raise UsageError(msg)
     module = importlib.util.module_from_spec(spec)
     # Annotations of a class are looked up in the module of its name.
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001  # the module is the user's code

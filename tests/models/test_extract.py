@@ -88,11 +88,15 @@ def server(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "s.json").write_text(json.dumps(SCHEMA))
-    rows = [{"id": f"d{n}", "text": f"Total: {n}"} for n in range(40)]
-    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_documents(tmp_path, 12)
     gold = [{"id": f"d{n}", "object": {"total": n if n else 99}} for n in range(3)]
     (tmp_path / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
     return tmp_path
+
+
+def write_documents(folder: Path, count: int) -> None:
+    rows = [{"id": f"d{n}", "text": f"Total: {n}"} for n in range(count)]
+    (folder / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def options(folder: Path, *more: str) -> list[str]:
@@ -119,10 +123,10 @@ def test_extract_writes_rows_compares_them_and_reports(
     out, err = capfd.readouterr()
     assert (status, out) == (1, "")
     rows = rows_of(output)
-    assert (len(rows), rows["d7"]["object"], rows["d2"]["status"]) == (40, {"total": 7}, "dead")
+    assert (len(rows), rows["d7"]["object"], rows["d2"]["status"]) == (12, {"total": 7}, "dead")
     assert rows["d7"]["cost"] > 0
     assert "dead: d2: 2 answers of openai:gpt-4o do not conform" in err
-    assert "39 done, 0 failed, 1 dead in" in err
+    assert "11 done, 0 failed, 1 dead in" in err
     assert "total\t50.0 %\t33.3 %\t1\t1\t1\t0" in err
     assert "--retry-failed" in err
     assert "<td>d0<td>/total<td class=gold><code>99</code><td class=found><code>0</code>" in (
@@ -132,7 +136,7 @@ def test_extract_writes_rows_compares_them_and_reports(
     sent = provider.requests.total()
     status = run_command_line(options(folder, "--output", str(output), "--json"))
     report = json.loads(capfd.readouterr().out)
-    assert (status, report["done"], report["reused"], report["usage"]["requests"]) == (1, 39, 40, 0)
+    assert (status, report["done"], report["reused"], report["usage"]["requests"]) == (1, 11, 12, 0)
     assert provider.requests.total() == sent
     # The failed row is sent again, and the budget stops the command before.
     provider.fail = lambda *_: None
@@ -141,6 +145,22 @@ def test_extract_writes_rows_compares_them_and_reports(
     assert "the budget of $1e-07 does not allow" in capfd.readouterr().err
     assert run_command_line(retry) == 0
     assert rows_of(output)["d2"]["object"] == {"total": 2}
+
+
+def test_type_of_a_file_is_a_schema_and_rows_go_to_standard_output(
+    server: FakeServer, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "types.py").write_text(
+        "from __future__ import annotations\n"
+        "from pydantic import BaseModel, Field\n\n"
+        "class Total(BaseModel):\n    total: Number\n\n"
+        "Number = int\n"
+    )
+    write_documents(folder, 2)
+    status = run_command_line(options(folder, "--schema", f"{folder}/types.py:Total"))
+    out, err = capfd.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (status, sorted(row["object"]["total"] for row in rows)) == (0, [0, 1]), err
 
 
 def test_wrong_extract_command_line_is_rejected_before_any_request(
@@ -162,8 +182,9 @@ def test_wrong_extract_command_line_is_rejected_before_any_request(
         assert run_command_line(options(folder, *more)) == 2, more
         out, err = capfd.readouterr()
         assert (out, message in err) == ("", True), err
+    assert sys.modules["types"].__file__ != f"{folder}/types.py"
     assert not server.requests
-    assert (folder / "d.jsonl").read_text().count("\n") == 40
+    assert (folder / "d.jsonl").read_text().count("\n") == 12
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:
@@ -190,6 +211,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 def test_ctrl_c_finishes_what_is_in_flight_and_the_same_command_continues(
     server: FakeServer, provider: Provider, folder: Path
 ) -> None:
+    write_documents(folder, 40)
     provider.hold = threading.Event()
     running = start(folder, "--concurrency", "4")
     wait_until(lambda: provider.busy == 4)
@@ -228,6 +250,7 @@ def test_second_ctrl_c_cancels_the_requests(
 def test_killed_at_any_time_no_recorded_document_is_sent_again(
     server: FakeServer, provider: Provider, folder: Path
 ) -> None:
+    write_documents(folder, 40)
     dice = random.Random(18)
     output = folder / "rows.jsonl"
     provider.seconds = 0.03

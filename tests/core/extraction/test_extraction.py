@@ -454,6 +454,7 @@ async def test_error_of_the_documents_is_raised_after_the_rows_in_flight(tmp_pat
     assert list(lines(path)) == ["a"]
 
 
+@pytest.mark.slow
 async def test_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     pypdf = pytest.importorskip("pypdf", reason="pip install pypdf")
     writer = pypdf.PdfWriter()

@@ -34,10 +34,8 @@ class Document:
     """Reason that the text cannot be read; such a document gets a dead row."""
 
 
-DocumentSource: TypeAlias = (
-    "str | Path | Iterable[Document | Path | Mapping[str, Any]]"
-    " | AsyncIterable[Document | Path | Mapping[str, Any]]"
-)
+_Item: TypeAlias = Document | Path | Mapping[str, Any]
+DocumentSource: TypeAlias = str | Path | Iterable[_Item] | AsyncIterable[_Item]
 """A folder, file, glob or JSONL file, or documents: `Document`, a path, or ``{"id", "text"}``."""
 
 

@@ -91,7 +91,7 @@ class Extraction(Generic[T]):
 
     def stop(self) -> None:
         """Send no further document. The iteration ends when the requests in flight have ended."""
-        self._stop("interrupted", "the extraction was stopped")
+        self._stop("interrupted", "interrupted before all documents were sent")
 
     @property
     def report(self) -> ExtractionReport:

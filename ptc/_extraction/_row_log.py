@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from ..errors import SetupError, UsageError
 
 __all__ = ["RowEntry", "RowLog", "write_error"]
 
-_START = b'{"id":'
+_START = b'{"id":"'
 """Every line starts with it, which distinguishes a torn first line from another kind of file."""
 
 
@@ -53,7 +54,8 @@ class RowLog:
         Raises:
             UsageError: If it cannot be opened, another process writes it, or it holds other data.
         """
-        self._path = path
+        # A link stays one when the file behind it is replaced.
+        self._path = path = path.resolve()
         self._queue: list[bytes] = []
         self._queued = self._written = 0
         self._turn = anyio.Lock()
@@ -75,22 +77,28 @@ class RowLog:
 
     def _load(self) -> int:
         """Index the rows, remove a torn last line, and return the end of the file."""
-        offset = 0
+        offset, ended = 0, True
         with open(self._fd, "rb", closefd=False) as file:
             file.seek(0)
             for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n") and (_START.startswith(line[:6]) or line[:6] == _START):
+                if not line.endswith(b"\n") and _is_torn(line):
                     break
                 self._index(offset, line, self._parse(line, number))
                 offset += len(line)
+                ended = line.endswith(b"\n")
         if offset < os.fstat(self._fd).st_size:
             os.ftruncate(self._fd, offset)
+        if not ended:
+            os.pwrite(self._fd, b"\n", offset)
+            offset += 1
         return offset
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
             row = _json.loads(line)
-            _ = row["id"], row["status"], row["digest"], row["settings"], row["model"]
+            texts = [row[key] for key in ("id", "status", "digest", "settings", "model")]
+            if not all(isinstance(text, str) for text in texts):
+                raise TypeError
         except (ValueError, KeyError, TypeError):
             msg = (
                 f"output {str(self._path)!r} holds other data than rows of an extraction (line "
@@ -102,8 +110,10 @@ class RowLog:
 
     def _index(self, offset: int, line: bytes, row: Mapping[str, Any]) -> None:
         self._superseded += row["id"] in self.entries
+        # Interned: a million rows have few different ones.
+        status, settings, model = (sys.intern(row[key]) for key in ("status", "settings", "model"))
         self.entries[row["id"]] = RowEntry(
-            offset, len(line), row["status"], row["digest"], row["settings"], row["model"]
+            offset, len(line), status, row["digest"], settings, model
         )
 
     def read(self, name: str) -> dict[str, Any]:
@@ -177,6 +187,17 @@ class RowLog:
     def close(self) -> None:
         """Close the file and release its lock."""
         os.close(self._fd)
+
+
+def _is_torn(line: bytes) -> bool:
+    """True if `line` is the beginning of a row, and no JSON by itself."""
+    if not _START.startswith(line[: len(_START)]):
+        return False
+    try:
+        _json.loads(line)
+    except ValueError:
+        return True
+    return False
 
 
 def write_error(path: Path, error: OSError) -> SetupError:

@@ -40,6 +40,8 @@ class Seen:
 
     path: str
     body: dict[str, Any]
+    headers: dict[str, str] = field(default_factory=dict)
+    """By name in small letters."""
 
 
 @dataclass
@@ -93,7 +95,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        step = self.next_step(Seen(self.path, body))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        step = self.next_step(Seen(self.path, body, headers))
         api = _APIS[self.path.split("?")[0]]
         if step.status != 200:
             error = {"type": "error", "error": {"type": "some_error", "message": step.error}}

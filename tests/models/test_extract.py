@@ -147,6 +147,24 @@ def test_extract_writes_rows_compares_them_and_reports(
     assert rows_of(output)["d2"]["object"] == {"total": 2}
 
 
+@pytest.mark.parametrize("model", [MODEL, "anthropic:claude-sonnet-4-5"])
+@pytest.mark.filterwarnings("ignore:The model .* is deprecated:DeprecationWarning")
+def test_refused_request_is_repeated_by_ptc_after_retry_after_and_not_by_the_package(
+    server: FakeServer, provider: Provider, tmp_path: Path, model: str
+) -> None:
+    provider.fail = lambda _, tries: Step(status=429, retry_after_ms=300) if tries < 3 else None
+    documents = [{"id": "a", "text": "Total: 7"}]
+    with (
+        BlockingSession(tmp_path, toolsets=(), model=model) as session,
+        session.extract_many(documents, SCHEMA) as rows,
+    ):
+        assert [row.object for row in rows] == [{"total": 7}]
+        assert (rows.report.retries, round(rows.report.waited_s, 2)) == (2, 0.6)
+    assert {seen.headers.get("x-stainless-retry-count") for seen in server.requests} == {"0"}
+    (key,) = {seen.headers["idempotency-key"] for seen in server.requests}
+    assert re.fullmatch(r'"[0-9a-f]{32}"', key)
+
+
 def test_type_of_a_file_is_a_schema_and_rows_go_to_standard_output(
     server: FakeServer, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,6 +272,8 @@ def test_killed_at_any_time_no_recorded_document_is_sent_again(
     dice = random.Random(18)
     output = folder / "rows.jsonl"
     provider.seconds = 0.03
+    recorded: set[str] = set()
+    before: Counter[str] = Counter()
     for _ in range(4):
         running = start(folder, "--concurrency", "3")
         target = len(rows_of(output)) + dice.randint(1, 8)

@@ -289,6 +289,14 @@ async def test_error_of_every_document_stops_after_the_first(status: int, tmp_pa
     assert {row["status"] for row in lines(path).values()} == {"failed"}
 
 
+async def test_rejection_of_one_document_after_others_succeeded_stops_nothing() -> None:
+    blocked = ModelError("blocked by a firewall", status=403)
+    server = Server(lambda number, _: blocked if number == "5" else None)
+    rows, report = await extract(server, documents(30), concurrency=1)
+    assert (report.done, report.failed, report.stopped) == (29, 1, None)
+    assert [row.id for row in rows if row.status != "done"] == ["d5"]
+
+
 async def test_provider_that_is_down_is_given_up_after_some_documents() -> None:
     server = Server(lambda *_: ModelError("down", status=500, retryable=True))
     with pytest.raises(ModelError, match=r"20 documents in a row failed.*down"):
@@ -329,7 +337,7 @@ async def test_evidence_is_verified_in_the_document(tmp_path: Path) -> None:
     rows, report = await extract(
         model, documents(2), Total, evidence=True, concurrency=1, output=path
     )
-    (first,), (second,) = (row.evidence or () for row in rows)
+    first, second = (found for row in rows for found in row.evidence or ())
     assert (first.path, first.match, first.quote) == ("/total", "normalised", "Total: 0")
     assert (second.match, second.supported, second.quote) == (None, False, "Sum: 1")
     assert "/value/total" in model.requests[2].turns[-1].text

@@ -30,11 +30,24 @@ async def test_rows_survive_a_kill_at_any_byte(tmp_path: Path) -> None:
     for size in (0, 1, 5, 6, 7, line - 2, line - 1, line, line + 1, line + 20, 3 * line):
         path.write_bytes(whole[:size])
         log = RowLog(path)
-        assert list(log.entries) == [str(n) for n in range(whole[:size].count(b"\n"))]
+        # A row without its end of line is complete.
+        assert list(log.entries) == [str(n) for n in range((size + 1) // line)]
         await log.append(row("new"))
         log.close()
         lines = path.read_text().splitlines()
         assert [json.loads(line)["id"] for line in lines] == [*log.entries]
+
+
+async def test_torn_row_of_several_writes_does_not_hide_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    log = RowLog(path)
+    await log.append(row("a"))
+    log.close()
+    path.write_bytes(path.read_bytes() + b'{"id":"b","status":"done","obj')
+    log = RowLog(path)
+    await log.append(row("c"))
+    log.close()
+    assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["a", "c"]
 
 
 async def test_concurrent_rows_are_all_written(tmp_path: Path) -> None:
@@ -72,7 +85,10 @@ def test_second_writer_is_refused(tmp_path: Path) -> None:
     RowLog(tmp_path / "rows.jsonl").close()
 
 
-@pytest.mark.parametrize("data", [b"my notes", b'{"id": 1}\n', b"[]\n", b"\xff\xfe\n", b"\n\n"])
+@pytest.mark.parametrize(
+    "data",
+    [b"my notes", b'{"id": 1}\n', b'{"id":"7","mine":true}', b"[]\n", b"\xff\xfe\n", b"\n\n"],
+)
 def test_file_of_another_kind_is_refused_and_left_alone(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(data)

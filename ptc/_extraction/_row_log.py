@@ -171,7 +171,8 @@ class RowLog:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(fd, "wb", closefd=False) as file:
                 for entry in sorted(self.entries.values(), key=lambda entry: entry.offset):
-                    file.write(os.pread(self._fd, entry.size, entry.offset))
+                    line = os.pread(self._fd, entry.size, entry.offset)
+                    file.write(line.rstrip(b"\n") + b"\n")
             os.fsync(fd)
             os.replace(draft, self._path)
         except BaseException:

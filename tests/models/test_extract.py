@@ -147,7 +147,9 @@ def test_extract_writes_rows_compares_them_and_reports(
     assert rows_of(output)["d2"]["object"] == {"total": 2}
 
 
-@pytest.mark.parametrize("model", [MODEL, "anthropic:claude-sonnet-4-5"])
+@pytest.mark.parametrize(
+    "model", [MODEL, pytest.param("anthropic:claude-sonnet-4-5", marks=pytest.mark.slow)]
+)
 @pytest.mark.filterwarnings("ignore:The model .* is deprecated:DeprecationWarning")
 def test_refused_request_is_repeated_by_ptc_after_retry_after_and_not_by_the_package(
     server: FakeServer, provider: Provider, tmp_path: Path, model: str

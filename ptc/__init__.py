@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ._agents._response import FinalAnswer as FinalAnswer
     from ._agents._task_tools import TaskRequest as TaskRequest
     from ._agents._tool_file import tool_from_file as tool_from_file
+    from ._extraction._documents import Document as Document
+    from ._extraction._extraction import Extraction as Extraction
+    from ._extraction._row import Conflict, Evidence, ExtractedRow, ExtractionReport, RowError
     from ._facts import Layer as Layer
     from ._generation._generate import Fallback, Generated
     from ._generation._prompt_tool import prompt_tool as prompt_tool
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from ._runs._violation import Violation as Violation
     from ._runs._webhook import Webhook, WebhookDelivery
     from ._session._blocking import BlockingSession
+    from ._session._blocking_extraction import BlockingExtraction as BlockingExtraction
     from ._session._session import Session
     from ._tools._allow import Allow as Allow
     from ._tools._approval import ApprovalRequest, Decision
@@ -72,12 +76,19 @@ __all__ = [
     "ApprovalRequest",
     "Attachment",
     "AttachmentRef",
+    "BlockingExtraction",
     "BlockingSession",
     "Cache",
     "CallRecord",
+    "Conflict",
     "Cut",
     "Decision",
+    "Document",
     "Effect",
+    "Evidence",
+    "ExtractedRow",
+    "Extraction",
+    "ExtractionReport",
     "Failure",
     "Fallback",
     "FinalAnswer",
@@ -95,6 +106,7 @@ __all__ = [
     "Retry",
     "Reverted",
     "Rollback",
+    "RowError",
     "RunError",
     "RunEvent",
     "RunResult",
@@ -143,6 +155,16 @@ __getattr__, __dir__ = lazy_exports(
         "_agents._task_tools": ["TaskRequest"],
         "_agents._tool_file": ["tool_from_file"],
         "_session._blocking": ["BlockingSession"],
+        "_session._blocking_extraction": ["BlockingExtraction"],
+        "_extraction._documents": ["Document"],
+        "_extraction._extraction": ["Extraction"],
+        "_extraction._row": [
+            "Conflict",
+            "Evidence",
+            "ExtractedRow",
+            "ExtractionReport",
+            "RowError",
+        ],
         "_generation._generate": ["Fallback", "Generated"],
         "_generation._prompt_tool": ["prompt_tool"],
         "_facts": ["Layer"],

@@ -216,6 +216,7 @@ class ModelError(PtcError):
         retryable: True if the same request may succeed later.
         refused: True if the provider does not support such a request, for any prompt.
         lost: True if the request was sent and the connection broke before the end of the reply.
+        retry_after: Seconds that the provider asked to wait; None if it did not say.
         attempts: Earlier answers, of `generate_object`.
         usage: Tokens spent; None if unknown.
     """
@@ -228,9 +229,11 @@ class ModelError(PtcError):
         retryable: bool = False,
         refused: bool = False,
         lost: bool = False,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.lost = lost
+        self.retry_after = retry_after
         self.status = status
         self.retryable = retryable
         self.refused = refused

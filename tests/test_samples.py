@@ -56,6 +56,9 @@ AGENT = {"agent.py", "agents/coder.md"}
 SLOW = {"programs/mcp_client.py", "programs/turns_against_program.py"}
 """Those of `PROGRAMS` that take seconds."""
 
+KILLED = "programs/extract_many.py"
+"""Sample that kills its own command."""
+
 SCRIPTS = {"scripts/chart.py", "scripts/find_usages.py", "scripts/summarise_log.py"}
 """Samples run with ``ptc run``; the tests below have their names."""
 
@@ -94,11 +97,15 @@ DATA = {
     "data/service.log",
     "data/tasks.jsonl",
     "data/tokens.toml",
+    "data/orders/gold.jsonl",
+    "data/orders/letters.jsonl",
+    "data/orders/make.py",
+    "data/orders/schema.json",
     *(f"data/invoices/{name}.txt" for name in INVOICES),
 }
 
 
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+def python(*arguments: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # our own interpreter and our own files
         [sys.executable, *arguments],
         cwd=REPOSITORY,
@@ -106,7 +113,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "HOME": os.environ["XDG_STATE_HOME"]},
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=seconds,
         check=False,
     )
 
@@ -124,7 +131,7 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         for path in SAMPLES.rglob("*")
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
-    programs = PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS
+    programs = PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS | {KILLED}
     assert files == programs | SCRIPTS | SKILLS | AGENT | SHARED | DATA
 
 
@@ -139,6 +146,30 @@ def test_sample_prints_its_expected_lines(name: str) -> None:
     assert done.returncode == 0, done.stderr
     for line in PROGRAMS[name]:
         assert line in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_killed_extraction_finishes_with_every_row_right_and_pays_for_nothing_twice() -> None:
+    pytest.importorskip("pydantic_ai", reason="pip install 'ptc-host[models]'")
+    pytest.importorskip("openai", reason="pip install 'ptc-host[models]'")
+    done = python(f"samples/{KILLED}", seconds=240)
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^killed: \d+ rows recorded", done.stdout, re.MULTILINE)) == 3
+    assert "exit status 0, 240 of 240 rows are right" in done.stdout
+    assert "0 recorded letters were sent again" in done.stdout
+    assert "0 letters were paid for twice" in done.stdout
+    events = dict(re.findall(r"'(\w+)': (\d+)", done.stdout))
+    assert all(int(events[kind]) for kind in ("429", "500", "cut", "damaged", "wrong", "right"))
+
+
+def test_letters_of_the_sample_are_made_by_their_script(tmp_path: Path) -> None:
+    folder = SAMPLES / "data" / "orders"
+    copy = tmp_path / "make.py"
+    copy.write_text((folder / "make.py").read_text())
+    subprocess.run([sys.executable, str(copy)], check=True, timeout=SECONDS)
+    for name in ("letters.jsonl", "gold.jsonl"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 
 
 @pytest.mark.slow

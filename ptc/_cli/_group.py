@@ -20,6 +20,7 @@ _HOME = {
     "check": "_check:command",
     "call": "_call:command",
     "generate": "_generate:command",
+    "extract": "_extract:command",
     "tools": "_tools:command",
     "doctor": "_doctor:command",
     "config": "_config:command",
@@ -45,6 +46,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc run find.py --input query=TODO --allow grep,read   run a script
   ptc call grep '{"pattern": "TODO"}'                    call one tool yourself
   ptc generate --schema s.json --prompt "..." a.txt      have a model fill in a JSON Schema
+  ptc extract docs/ --schema s.json --output rows.jsonl  the same for many documents
   ptc tools                                              list the tools
   ptc doctor                                             check the sandbox of this machine
   ptc config show                                        show the settings of this folder

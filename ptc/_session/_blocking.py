@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -33,11 +39,15 @@ from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
 from ._blocking_agents import BlockingAgents
+from ._blocking_extraction import BlockingExtraction
 from ._blocking_runs import BlockingRuns
 from ._session import Session
 from ._tool_session import attribute_names
 
 if TYPE_CHECKING:
+    from .._extraction._documents import DocumentSource
+    from .._extraction._extraction import Extraction
+    from .._extraction._options import ExtractOptions
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
@@ -279,6 +289,27 @@ class BlockingSession(BlockingAgents, BlockingRuns):
         """As `Session.generate_object`."""
         return self._wait(partial(self._session.generate_object, schema, prompt, **options))
 
+    @overload
+    def extract_many(
+        self, documents: DocumentSource, schema: type[_T], **options: Unpack[ExtractOptions]
+    ) -> AbstractContextManager[BlockingExtraction[_T]]: ...
+    @overload
+    def extract_many(
+        self, documents: DocumentSource, schema: Any, **options: Unpack[ExtractOptions]
+    ) -> AbstractContextManager[BlockingExtraction[Any]]: ...
+    def extract_many(
+        self, documents: DocumentSource, schema: Any, **options: Unpack[ExtractOptions]
+    ) -> AbstractContextManager[BlockingExtraction[Any]]:
+        """As `Session.extract_many`, with a plain ``with`` and a plain ``for``."""
+
+        # In the thread of the event loop, which the session is bound to.
+        @asynccontextmanager
+        async def start() -> AsyncIterator[Extraction[Any]]:
+            async with self._session.extract_many(documents, schema, **options) as extraction:
+                yield extraction
+
+        return self._extract(start())
+
     def warm_up(self) -> tuple[Layer, ...]:
         """As `Session.warm_up`."""
         return self._wait(self._session.warm_up)
@@ -378,6 +409,13 @@ class BlockingSession(BlockingAgents, BlockingRuns):
     def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
         with self._open().wrap_async_context_manager(make()) as events:
             yield self._iterate(events)
+
+    @contextmanager
+    def _extract(
+        self, started: AbstractAsyncContextManager[Extraction[Any]]
+    ) -> Iterator[BlockingExtraction[Any]]:
+        with self._open().wrap_async_context_manager(started) as extraction:
+            yield BlockingExtraction(extraction, self._wait)
 
     def _iterate(self, events: Any) -> Iterator[RunEvent]:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
@@ -20,6 +21,9 @@ from ..errors import UsageError
 
 if TYPE_CHECKING:
     from .._agents._kinds import AgentKinds
+    from .._extraction._documents import DocumentSource
+    from .._extraction._extraction import Extraction
+    from .._extraction._options import ExtractOptions
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource, OpenModels
@@ -236,6 +240,52 @@ class ToolSession:
         from .._generation._generate import generate_object
 
         return await generate_object(self._open_models(), schema, prompt, **options)
+
+    @overload
+    def extract_many(
+        self, documents: DocumentSource, schema: type[_T], **options: Unpack[ExtractOptions]
+    ) -> AbstractAsyncContextManager[Extraction[_T]]: ...
+    @overload
+    def extract_many(
+        self, documents: DocumentSource, schema: Any, **options: Unpack[ExtractOptions]
+    ) -> AbstractAsyncContextManager[Extraction[Any]]: ...
+    def extract_many(
+        self, documents: DocumentSource, schema: Any, **options: Unpack[ExtractOptions]
+    ) -> AbstractAsyncContextManager[Extraction[Any]]:
+        """Extract an object from each of many documents.
+
+        ::
+
+            async with session.extract_many("invoices/", Invoice, output="rows.jsonl") as rows:
+                async for row in rows:
+                    print(row.id, row.status, row.object)
+            print(rows.report)
+
+        All requests share the limits on concurrency and rates, and wait together while the provider
+        asks to. Each row is written to `output` before it is yielded; a document with a row there
+        is not sent again. Leaving the block early cancels the requests in flight; `Extraction.stop`
+        finishes them.
+
+        Args:
+            documents: A folder, file, glob or JSONL file with the texts ``id`` and ``text`` in each
+                line, or an iterable or async iterable of `Document`, `pathlib.Path` and
+                ``{"id": ..., "text": ...}``.
+            schema: As for `generate_object`.
+            **options: See `ExtractOptions`.
+
+        Raises:
+            UsageError: If an argument is wrong, no document is found, two have the same id, or the
+                output holds other data.
+            SetupError: If the package or the key of a provider is missing, or the output cannot be
+                written.
+            ModelError: If the provider refuses every request; raised by the iteration, after the
+                rows that were finished.
+            SessionClosedError: If the session is not open.
+        """
+        self._lifetime.check_open()
+        from .._extraction._extraction import open_extraction
+
+        return open_extraction(self._open_models(), documents, schema, dict(options))
 
     if not TYPE_CHECKING:
         # Hidden from type checkers: to them a misspelt method of the session is an error.

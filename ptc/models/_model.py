@@ -88,6 +88,10 @@ class ModelRequest:
     """System instructions; may be empty."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """``max_tokens``, ``temperature`` and other settings of the provider."""
+    max_retries: int | None = None
+    """Times that the provider's package may send the request again. None: its own default."""
+    idempotency_key: str | None = None
+    """Key by which a provider or gateway that supports it recognizes a request it has answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,12 @@ class ProviderAsModel:
     def _settings(self, request: ModelRequest) -> ModelSettings:
         settings: dict[str, Any] = dict(request.settings)
         extra: dict[str, Any] = {}
+        if request.max_retries is not None:
+            settings["max_retries"] = request.max_retries
+        if request.idempotency_key is not None:
+            # draft-ietf-httpapi-idempotency-key-header: the value is a string in quotes.
+            headers = {"Idempotency-Key": f'"{request.idempotency_key}"'}
+            settings["extra_headers"] = {**headers, **settings.get("extra_headers", {})}
         if request.mode == "tool":
             settings.setdefault("parallel_tool_calls", False)
         if self._system == LLAMACPP and request.mode == "native":
@@ -416,8 +422,11 @@ def model_error(name: str, error: Exception) -> ModelError | None:
         made = ModelError(
             f"{name}: HTTP {status}: {_error_text(error.body)}",
             status=status,
-            retryable=status in (408, 409, 429) or status >= 500,
+            # Money that is used up comes back as 429, too.
+            retryable=not isinstance(error, exceptions.ModelQuotaExceededError)
+            and (status in (408, 409, 429) or status >= 500),
             refused=status in _REJECTION_STATUSES and about_schema and not context,
+            retry_after=error.retry_after,
         )
     elif isinstance(error, exceptions.ModelConnectionError):
         msg = f"{name} is unreachable, or the connection was lost: {_error_text(error)}"

@@ -47,15 +47,16 @@ class Contract:
     Attributes:
         schema: The JSON Schema that was passed, or that of the type.
         name: Name of the answer; a model may use it as an envelope.
+        resources: Documents that references may name, by URI.
     """
 
     __slots__ = (
         "_adapter",
         "_formats",
         "_object_schema",
-        "_resources",
         "_validator",
         "name",
+        "resources",
         "schema",
     )
 
@@ -80,7 +81,7 @@ class Contract:
             UsageError: If `schema` is neither, too large, too deep, or has an unresolved reference.
         """
         self.name: str = name
-        self._resources = dict(resources or {})
+        self.resources: Mapping[str, Any] = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
         self._object_schema: dict[str, Any] | None = None
         if isinstance(schema, Mapping | bool):
@@ -93,7 +94,7 @@ class Contract:
             self.schema,
             "schema",
             formats=self._formats,
-            resources=self._resources,
+            resources=self.resources,
         )
 
     def conforms(self, value: Any) -> bool:
@@ -152,7 +153,7 @@ class Contract:
         import jsonschema_rs
 
         try:
-            registry = _schema.registry(self.schema, self._resources)
+            registry = _schema.registry(self.schema, self.resources)
             canonical = jsonschema_rs.canonicalize(
                 self.schema, offline=True, validate_formats=self._formats, registry=registry
             )
@@ -178,15 +179,15 @@ class Contract:
         It is one document of draft 2020-12, whose references all have the form ``#/$defs/name``.
         """
         if self._object_schema is None:
-            self._object_schema = object_schema(self.schema, self._resources)
+            self._object_schema = object_schema(self.schema, self.resources)
         return self._object_schema
 
     def outer(self) -> Contract:
         """Return the contract of `object_schema`, or this contract if nothing is wrapped."""
         if self.wrapper is None:
             return self
-        schema = outer_schema(self.schema, self._resources)
-        return Contract(schema, name=self.name, formats=self._formats, resources=self._resources)
+        schema = outer_schema(self.schema, self.resources)
+        return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
 
     def unwrap(self, value: Any) -> Any:
         """Return the answer inside the wrapper of `object_schema`, or `value` without a wrapper."""

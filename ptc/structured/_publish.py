@@ -12,7 +12,7 @@ from typing import Any
 from ._keywords import map_subschemas
 from ._linking import Linked, link
 
-__all__ = ["object_schema", "outer_schema", "wrapper_key"]
+__all__ = ["object_schema", "outer_schema", "wrap_schema", "wrapper_key"]
 
 _REFUSED_AT_ROOT = frozenset(
     {
@@ -56,7 +56,15 @@ def object_schema(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
 
 def outer_schema(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
     """Return the wrapped schema in its own draft, to validate wrapped answers."""
-    outer = _wrap(schema, resources)
+    return _in_draft_of(schema, _wrap(schema, resources))
+
+
+def wrap_schema(schema: Any, key: str, resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema, in the draft of `schema`, of an object with it as the one value `key`."""
+    return _in_draft_of(schema, _wrap_as(key, link(schema, resources)))
+
+
+def _in_draft_of(schema: Any, outer: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema, Mapping) and "$schema" in schema:
         return {"$schema": schema["$schema"], **outer}
     return outer
@@ -64,8 +72,10 @@ def outer_schema(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
 
 def _wrap(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
     key, linked = wrapper_key(schema), link(schema, resources)
-    if key is None:
-        return _with_definitions(linked.root, linked)
+    return _with_definitions(linked.root, linked) if key is None else _wrap_as(key, linked)
+
+
+def _wrap_as(key: str, linked: Linked) -> dict[str, Any]:
     inner = linked.root
     if linked.root_name is not None:
         inner = {"$ref": f"#/$defs/{linked.root_name}"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, Literal
@@ -30,6 +30,8 @@ class Step:
     end: Literal["whole", "closed", "broken"] = "whole"
     """``closed``: the stream ends where it is, politely, without a reason. ``broken``: the
     connection does, inside of the body."""
+    retry_after_ms: int = 1
+    """Time to wait that a failure names."""
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Seen:
 
     path: str
     body: dict[str, Any]
+    headers: dict[str, str] = field(default_factory=dict)
+    """By name in small letters."""
 
 
 @dataclass
@@ -45,6 +49,8 @@ class FakeServer:
     """Use it as a context manager; `requests` has what was asked."""
 
     steps: list[Step]
+    react: Callable[[Seen], Step] | None = None
+    """Makes the steps that `steps` lacks. It runs in the threads of the requests."""
     requests: list[Seen] = field(default_factory=list)
     url: str = ""
 
@@ -56,9 +62,11 @@ class FakeServer:
             def next_step(self, seen: Seen) -> Step:
                 with lock:
                     server.requests.append(seen)
-                    return server.steps.pop(0) if server.steps else Step(status=418)
+                    if server.steps:
+                        return server.steps.pop(0)
+                return Step(status=418) if server.react is None else server.react(seen)
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = _Server(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
@@ -69,6 +77,11 @@ class FakeServer:
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    # Many clients may connect at once.
+    request_queue_size = 512
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -82,22 +95,26 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        step = self.next_step(Seen(self.path, body))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        step = self.next_step(Seen(self.path, body, headers))
         api = _APIS[self.path.split("?")[0]]
         if step.status != 200:
             error = {"type": "error", "error": {"type": "some_error", "message": step.error}}
-            self._send(step.status, json.dumps(error).encode(), "application/json")
+            self._send(step, json.dumps(error).encode())
         elif body.get("stream"):
             self._stream(api.events(step, body), step)
         else:
-            self._send(200, json.dumps(api.whole(step, body)).encode(), "application/json")
+            self._send(step, json.dumps(api.whole(step, body)).encode())
 
-    def _send(self, status: int, data: bytes, kind: str) -> None:
-        self.send_response(status)
-        self.send_header("content-type", kind)
+    def _send(self, step: Step, data: bytes) -> None:
+        self.send_response(step.status)
+        self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
-        self.send_header("retry-after-ms", "1")
+        self.send_header("retry-after-ms", str(step.retry_after_ms))
         self.end_headers()
+        if step.end == "broken":
+            data = data[: len(data) // 2]
+            self.close_connection = True
         self.wfile.write(data)
 
     def _stream(self, events: Iterator[dict[str, Any] | None], step: Step) -> None:

@@ -1,0 +1,1 @@
+"""Extract structured data from many documents: paced, budgeted, durable and resumable."""

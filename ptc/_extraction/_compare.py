@@ -1,0 +1,238 @@
+"""Compare extracted objects with the right ones: precision and recall of each field."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ._merge import MergeKeys
+
+__all__ = ["Comparison", "Disagreement", "FieldScore", "compare"]
+
+_ABSENT = None
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
+_MIDNIGHT = re.compile(r"(\d{4}-\d\d-\d\d)[T ]00:00(:00(\.0+)?)?(Z|\+00:00)?")
+
+
+@dataclass(slots=True)
+class FieldScore:
+    """Counts of one field over all documents; ``[]`` stands for the items of a list."""
+
+    field: str
+    right: int = 0
+    wrong: int = 0
+    """Both have a value, and they differ."""
+    missing: int = 0
+    """Only the gold file has a value."""
+    extra: int = 0
+    """Only the extracted object has a value."""
+
+    @property
+    def precision(self) -> float | None:
+        """Share of the extracted values that are right; None without any."""
+        return _share(self.right, self.right + self.wrong + self.extra)
+
+    @property
+    def recall(self) -> float | None:
+        """Share of the values of the gold file that were extracted; None without any."""
+        return _share(self.right, self.right + self.wrong + self.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A value that differs from the gold file; None for one that is absent."""
+
+    id: str
+    path: str
+    gold: Any
+    found: Any
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Result for all documents of the gold file."""
+
+    fields: list[FieldScore]
+    total: FieldScore
+    disagreements: list[Disagreement]
+    documents: int
+    """Documents of the gold file."""
+    right_documents: int
+    """Documents without a disagreement."""
+    without_object: list[str] = field(default_factory=list)
+    """Documents of the gold file that have no object."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON data."""
+        return {
+            "documents": self.documents,
+            "right_documents": self.right_documents,
+            "without_object": self.without_object,
+            "fields": [
+                {
+                    "field": score.field,
+                    "precision": score.precision,
+                    "recall": score.recall,
+                    "right": score.right,
+                    "wrong": score.wrong,
+                    "missing": score.missing,
+                    "extra": score.extra,
+                }
+                for score in (*self.fields, self.total)
+            ],
+            "disagreements": [
+                {"id": d.id, "path": d.path, "gold": d.gold, "found": d.found}
+                for d in self.disagreements
+            ],
+        }
+
+
+def compare(values: Mapping[str, Any], gold: Mapping[str, Any], keys: MergeKeys) -> Comparison:
+    """Compare the documents of the gold file.
+
+    Numbers, dates and texts are equal if they differ in form only: ``"1,450.00"`` and 1450,
+    ``2025-01-31T00:00:00`` and ``2025-01-31``, case and white space. Null is an absent value. Items
+    of a list are paired by their declared keys, or else by the number of equal values.
+
+    Args:
+        values: Extracted objects by id; None for a document without one.
+        gold: Right objects by id.
+        keys: Fields that identify the items of lists.
+    """
+    scores: dict[str, FieldScore] = {}
+    disagreements: list[Disagreement] = []
+    wrong_documents = set()
+    for name, right in gold.items():
+        for place, path, expected, found in _pairs(right, values.get(name), "", "", keys):
+            score = scores.setdefault(place, FieldScore(place))
+            if _is_equal(expected, found):
+                score.right += 1
+                continue
+            if found is _ABSENT:
+                score.missing += 1
+            elif expected is _ABSENT:
+                score.extra += 1
+            else:
+                score.wrong += 1
+            wrong_documents.add(name)
+            disagreements.append(Disagreement(name, path, expected, found))
+    total = FieldScore("all fields")
+    for score in scores.values():
+        total.right += score.right
+        total.wrong += score.wrong
+        total.missing += score.missing
+        total.extra += score.extra
+    return Comparison(
+        list(scores.values()),
+        total,
+        disagreements,
+        len(gold),
+        len(gold) - len(wrong_documents),
+        [name for name in gold if values.get(name) is None],
+    )
+
+
+def _pairs(
+    gold: Any, found: Any, place: str, path: str, keys: MergeKeys
+) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield field, JSON Pointer and the two values of each scalar that either has."""
+    if isinstance(gold, dict) or isinstance(found, dict):
+        first = gold if isinstance(gold, dict) else {}
+        second = found if isinstance(found, dict) else {}
+        for name in dict.fromkeys([*first, *second]):
+            step = name.replace("~", "~0").replace("/", "~1")
+            inner = f"{place}.{name}" if place else name
+            yield from _pairs(first.get(name), second.get(name), inner, f"{path}/{step}", keys)
+        stray = [value for value in (gold, found) if not isinstance(value, dict)]
+        if stray and stray[0] is not _ABSENT:
+            yield place, path, *_scalars(gold, found)
+    elif isinstance(gold, list) or isinstance(found, list):
+        first_items = gold if isinstance(gold, list) else []
+        second_items = found if isinstance(found, list) else []
+        names = keys.get(place.replace("[]", "").replace(".", "/"))
+        for index, (one, other) in enumerate(_align(first_items, second_items, names, keys)):
+            yield from _pairs(one, other, f"{place}[]", f"{path}/{index}", keys)
+    elif gold is not _ABSENT or found is not _ABSENT:
+        yield place, path, gold, found
+
+
+def _scalars(gold: Any, found: Any) -> tuple[Any, Any]:
+    """Return the values without the object, whose fields are compared one by one."""
+    return (
+        _ABSENT if isinstance(gold, dict) else gold,
+        _ABSENT if isinstance(found, dict) else found,
+    )
+
+
+def _align(
+    gold: Sequence[Any], found: Sequence[Any], names: tuple[str, ...] | None, keys: MergeKeys
+) -> Iterator[tuple[Any, Any]]:
+    """Pair the items of two lists; the items that are left over are paired with None."""
+    left = list(range(len(found)))
+    for number, item in enumerate(gold):
+        best, most = None, 0.0
+        for index in left:
+            likeness = _likeness(item, found[index], names, keys)
+            # Of equally good items, the one in the same position.
+            if likeness > most or (likeness == most and likeness > 0 and index == number):
+                best, most = index, likeness
+        if best is None:
+            yield item, _ABSENT
+        else:
+            left.remove(best)
+            yield item, found[best]
+    for index in left:
+        yield _ABSENT, found[index]
+
+
+def _likeness(one: Any, other: Any, names: tuple[str, ...] | None, keys: MergeKeys) -> float:
+    if names is not None and isinstance(one, dict) and isinstance(other, dict):
+        return float(all(_is_equal(one.get(name), other.get(name)) for name in names))
+    counts: dict[bool, int] = defaultdict(int)
+    for _, _, gold, found in _pairs(one, other, "", "", keys):
+        counts[_is_equal(gold, found)] += 1
+    return counts[True] / max(1, sum(counts.values()))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    if one is _ABSENT or other is _ABSENT:
+        return one is other
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    numbers = _to_number(one), _to_number(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return numbers[0] == numbers[1]
+    return _plain(one) == _plain(other)
+
+
+def _to_number(value: Any) -> Decimal | None:
+    if isinstance(value, int):
+        return Decimal(value)
+    if isinstance(value, float):
+        return Decimal(repr(value)) if math.isfinite(value) else None
+    # A leading zero is part of a number plate or a telephone number, not of a number.
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return None
+    text = value.strip().replace(",", "")
+    if re.match(r"[+-]?0\d", text):
+        return None
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # pragma: no cover  # the pattern admits numbers only
+        return None
+
+
+def _plain(value: Any) -> str:
+    text = " ".join(unicodedata.normalize("NFKC", str(value)).casefold().split())
+    day = _MIDNIGHT.fullmatch(text.upper())
+    return day[1] if day is not None else text
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

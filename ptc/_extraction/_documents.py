@@ -1,0 +1,177 @@
+"""Documents to extract from: files, folders, globs, JSONL lines, and iterators of the caller."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio.to_thread
+
+from ..errors import UsageError
+
+__all__ = ["Document", "DocumentSource", "Documents", "open_documents"]
+
+MAX_DOCUMENT_BYTES = 67_108_864
+"""Larger files are no documents but dumps: they would be sent to the model in hundreds of parts."""
+_LINES = (".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document."""
+
+    id: str
+    """Name of its row; unique among the documents."""
+    text: str
+    source: str | None = None
+    """File, and line of a JSONL file, that it comes from."""
+    error: str | None = None
+    """Reason that the text cannot be read; such a document gets a dead row."""
+
+
+_Item: TypeAlias = Document | Path | Mapping[str, Any]
+DocumentSource: TypeAlias = str | Path | Iterable[_Item] | AsyncIterable[_Item]
+"""A folder, file, glob or JSONL file, or documents: `Document`, a path, or ``{"id", "text"}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """Documents that are read while they are iterated over."""
+
+    total: int | None
+    """Number of documents; None if it is unknown in advance."""
+    read: Callable[[], AsyncGenerator[Document, None]]
+
+
+def open_documents(source: DocumentSource) -> Documents:
+    """Find the documents of `source`; the texts are read later.
+
+    Raises:
+        UsageError: If nothing matches, or `source` is of the wrong type.
+    """
+    if isinstance(source, str | Path):
+        return _found(source)
+    if isinstance(source, AsyncIterable):
+        return Documents(None, lambda: _convert_async(source))
+    if isinstance(source, Iterable) and not isinstance(source, bytes | Mapping):
+        items = list(source) if isinstance(source, list | tuple) else source
+        total = len(items) if isinstance(items, list) else None
+        return Documents(total, lambda: _pull(map(_convert, items)))
+    msg = (
+        "documents must be a folder, file, glob or JSONL file, or an iterable of documents, "
+        f"not {source!r:.80}"
+    )
+    raise UsageError(msg)
+
+
+def _found(source: str | Path) -> Documents:
+    path = Path(source)
+    if path.is_dir():
+        files = [
+            (found.relative_to(path).as_posix(), found)
+            for found in sorted(path.rglob("*"))
+            if found.is_file() and not any(p.startswith(".") for p in found.relative_to(path).parts)
+        ]
+    elif path.suffix in _LINES and path.is_file():
+        return Documents(_count_lines(path), lambda: _pull(_read_lines(path)))
+    elif path.is_file():
+        files = [(path.name, path)]
+    else:
+        matches = sorted(glob.glob(str(source), recursive=True))
+        files = [(Path(name).as_posix(), Path(name)) for name in matches if Path(name).is_file()]
+    if not files:
+        msg = f"no document matches {str(source)!r}; pass a folder, a file, a glob or a JSONL file"
+        raise UsageError(msg)
+    read = [partial(_read_file, name, file) for name, file in files]
+    return Documents(len(files), lambda: _pull(function() for function in read))
+
+
+async def _pull(documents: Iterator[Document]) -> AsyncGenerator[Document, None]:
+    """Iterate in a thread, since reading a file blocks."""
+    while (found := await anyio.to_thread.run_sync(next, documents, None)) is not None:
+        yield found
+
+
+async def _convert_async(source: AsyncIterable[Any]) -> AsyncGenerator[Document, None]:
+    async for item in source:
+        yield await anyio.to_thread.run_sync(_convert, item)
+
+
+def _convert(item: Any) -> Document:
+    if isinstance(item, Document):
+        return item
+    if isinstance(item, Path):
+        return _read_file(item.as_posix(), item)
+    if isinstance(item, Mapping):
+        name, text = item.get("id"), item.get("text")
+        if isinstance(name, str | int) and not isinstance(name, bool) and isinstance(text, str):
+            source = item.get("source")
+            return Document(str(name), text, source if isinstance(source, str) else None)
+    msg = (
+        'a document must be a Document, a pathlib.Path, or a dict {"id": ..., "text": ...} of '
+        f"texts, not {item!r:.80}"
+    )
+    raise UsageError(msg)
+
+
+def _read_file(name: str, path: Path) -> Document:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        return Document(name, "", str(path), f"cannot be read: {error.strerror or error}")
+    if len(data) > MAX_DOCUMENT_BYTES:
+        return Document(name, "", str(path), f"has more than {MAX_DOCUMENT_BYTES:,} bytes")
+    if data.startswith(b"%PDF-"):
+        return _read_pdf(name, path)
+    try:
+        return Document(name, data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        reason = f"is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02x}"
+        return Document(name, "", str(path), reason)
+
+
+def _read_pdf(name: str, path: Path) -> Document:
+    """Read the text of a PDF, with a form feed between pages."""
+    try:
+        from pypdf import PdfReader
+    except ImportError:
+        reason = "is a PDF; run: pip install pypdf, or convert it with: pdftotext -layout"
+        return Document(name, "", str(path), reason)
+    try:
+        text = "\f".join(page.extract_text() for page in PdfReader(path).pages)
+    except Exception as error:  # noqa: BLE001  # a damaged file raises errors of any kind
+        return Document(name, "", str(path), f"is a PDF that cannot be read: {error}")
+    if not text.strip():
+        reason = "is a PDF without text, perhaps a scan; recognize its text first (OCR)"
+        return Document(name, "", str(path), reason)
+    return Document(name, text, str(path))
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def _read_lines(path: Path) -> Iterator[Document]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _parse_line(line, f"{path}:{number}")
+
+
+def _parse_line(line: bytes, place: str) -> Document:
+    try:
+        item = json.loads(line)
+    except ValueError as error:
+        return Document(place, "", place, f"is not JSON: {error}")
+    try:
+        found = _convert(item)
+    except UsageError:
+        return Document(place, "", place, 'needs the texts "id" and "text" in a JSON object')
+    return Document(found.id, found.text, place)

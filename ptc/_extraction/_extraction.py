@@ -1,0 +1,342 @@
+"""Extraction from many documents: the workers, their shared limits, and the rows.
+
+Rule 1: A row is recorded before it is yielded, and a recorded row is never paid for again.
+    tests/core/extraction/test_extraction.py::test_resumed_extraction_sends_no_recorded_document
+Rule 2: Stopping sends no new document and loses no answer that has been paid for.
+    tests/core/extraction/test_extraction.py::test_stop_finishes_requests_in_flight
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, Generic, Literal, Self, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from .._facts import ModelUsage
+from ..errors import ModelError, PtcError, UsageError
+from ..models._model import Model
+from ..models._open import OpenModels
+from ._documents import Document, Documents, DocumentSource, open_documents
+from ._options import Plan, make_plan
+from ._pacing import Pace, StoppedError
+from ._parquet import require_parquet, write_parquet
+from ._questions import Questioner, digest_of, is_fatal
+from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
+from ._row_log import RowLog, write_error
+from ._spending import Budget, find_prices, require_prices
+
+__all__ = ["Extraction", "open_extraction"]
+
+T = TypeVar("T")
+
+_FAILURES_IN_A_ROW = 20
+"""Documents after whose failure, one after the other, the provider is taken to be down."""
+
+
+class Extraction(Generic[T]):
+    """Rows of an extraction, an async iterator; made by `Session.extract_many`.
+
+    Rows come as they are finished, those of the output file first.
+    """
+
+    def __init__(self, documents: Documents, plan: Plan, model: Model) -> None:
+        """Prepare the extraction; nothing is sent or written.
+
+        Raises:
+            UsageError: If the budget is in money and the price of the model is unknown.
+            SetupError: If the output needs pyarrow.
+        """
+        prices = find_prices(model.name, plan.prices)
+        if plan.max_cost is not None:
+            require_prices(model.name, prices)
+        require_parquet(plan.output)
+        self._documents = documents
+        self._plan = plan
+        self._model = model
+        self._pace = Pace(plan.concurrency, rpm=plan.rpm, tpm=plan.tpm)
+        self._budget = Budget(prices, plan.max_cost, plan.max_total_tokens)
+        self._log: RowLog | None = None
+        self._parts: RowLog | None = None
+        self._stopped: Literal["budget", "interrupted", "model"] | None = None
+        self._reason = ""
+        self._failure: Exception | None = None
+        self._failures = 0
+        self._released = anyio.Event()
+        self._counts: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._started = time.monotonic()
+        self._ended: float | None = None
+        self._rows_in: MemoryObjectSendStream[ExtractedRow[T]]
+        self._rows_out: MemoryObjectReceiveStream[ExtractedRow[T]]
+        self._rows_in, self._rows_out = anyio.create_memory_object_stream(0)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ExtractedRow[T]:
+        try:
+            return await self._rows_out.receive()
+        except anyio.EndOfStream:
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure from None
+            raise StopAsyncIteration from None
+
+    def stop(self) -> None:
+        """Send no further document. The iteration ends when the requests in flight have ended."""
+        self._stop("interrupted", "interrupted before all documents were sent")
+
+    @property
+    def report(self) -> ExtractionReport:
+        """The state now."""
+        counts, budget = self._counts, self._budget
+        return ExtractionReport(
+            total=self._documents.total,
+            **{name: counts[name] for name in _COUNTED},
+            in_flight=self._pace.in_flight,
+            usage=budget.spent,
+            cost=None if budget.prices is None else budget.cost,
+            retries=self._pace.retries,
+            waited_s=self._pace.waited_s,
+            seconds=(self._ended or time.monotonic()) - self._started,
+            stopped=self._stopped,
+            reason=self._reason,
+            errors=dict(self._errors),
+        )
+
+    # --- work -------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        """Open the output file.
+
+        Raises:
+            UsageError: If it cannot be used.
+        """
+        if self._plan.output is None:
+            return
+        self._log = await anyio.to_thread.run_sync(RowLog, journal_of(self._plan.output))
+        self._check_recorded(self._log)
+        self._parts = await anyio.to_thread.run_sync(RowLog, _parts_of(self._plan.output))
+
+    def _check_recorded(self, log: RowLog) -> None:
+        """Refuse rows of other questions, which would be sent and paid for again."""
+        ours = self._plan.digest(), self._model.name
+        if not log.entries or self._plan.retry_failed:
+            return
+        if any((entry.settings, entry.model) == ours for entry in log.entries.values()):
+            return
+        models = {entry.model for entry in log.entries.values()}
+        changed = "the schema, the prompt or an option differs"
+        if self._model.name not in models:
+            changed = f"the model was {', '.join(sorted(models))}, not {self._model.name}"
+        msg = (
+            f"output {str(self._plan.output)!r} has {len(log.entries):,} rows of another "
+            f"extraction: {changed}. Choose another output. To ask again about failed rows only, "
+            "pass retry_failed"
+        )
+        raise UsageError(msg)
+
+    async def _run(self) -> None:
+        """Process the documents, and close the stream of rows."""
+        try:
+            questioner = Questioner(self._plan, self._model, self._pace, self._budget, self._parts)
+            await self._process(questioner)
+            if self._log is not None:
+                await anyio.to_thread.run_sync(self._finish, self._log)
+        except Exception as raised:  # noqa: BLE001  # raised again by the iteration
+            self._failure = _first(raised)
+        finally:
+            self._ended = time.monotonic()
+            self._rows_in.close()
+
+    async def _process(self, questioner: Questioner) -> None:
+        to_work, work = anyio.create_memory_object_stream[Document](0)
+        failure: Exception | None = None
+        async with anyio.create_task_group() as group:
+            for _ in range(self._plan.concurrency):
+                group.start_soon(self._work, questioner, work.clone())
+            work.close()
+            async with to_work:
+                try:
+                    await self._feed(to_work)
+                except Exception as error:  # noqa: BLE001  # also those of the caller's iterator
+                    # Raised after the documents in flight, which are paid for.
+                    failure = error
+        if failure is not None:
+            raise failure
+
+    async def _feed(self, to_work: MemoryObjectSendStream[Document]) -> None:
+        """Hand the documents to the workers, and yield those that have a row."""
+        seen: set[str] = set()
+        async with aclosing(self._documents.read()) as documents:
+            async for document in documents:
+                if self._stopped is not None:
+                    break
+                if document.id in seen:
+                    msg = f"two documents have the id {document.id!r:.80}; make them unique"
+                    raise UsageError(msg)
+                seen.add(document.id)
+                if (row := self._recorded(document)) is not None:
+                    await self._yield(row)
+                else:
+                    await to_work.send(document)
+
+    def _recorded(self, document: Document) -> ExtractedRow[T] | None:
+        """Return the row of the output file, unless the document is to be sent."""
+        entry = None if self._log is None else self._log.entries.get(document.id)
+        if self._log is None or entry is None or entry.digest != digest_of(document.text):
+            return None
+        if entry.status != "done" and self._plan.retry_failed:
+            return None
+        return row_from_json(self._log.read(document.id), self._plan.contract.typed)
+
+    def _previous(self, document: Document) -> dict[str, Any] | None:
+        """Return the recorded row that the row of `document` will replace."""
+        if self._log is None or document.id not in self._log.entries:
+            return None
+        return self._log.read(document.id)
+
+    async def _work(
+        self, questioner: Questioner, work: MemoryObjectReceiveStream[Document]
+    ) -> None:
+        with work:
+            async for document in work:
+                # The producer is waiting to hand documents over: take them, and drop them.
+                if self._stopped is None:
+                    await self._extract(questioner, document)
+
+    async def _extract(self, questioner: Questioner, document: Document) -> None:
+        estimate = questioner.estimate(document)
+        while (reason := self._budget.reserve(estimate)) is not None:
+            if not self._budget.reserved:
+                self._stop("budget", reason)
+            if self._stopped is not None:
+                return
+            await self._released.wait()
+        usage = ModelUsage()
+        try:
+            row, error = await questioner.extract(document, self._previous(document))
+            usage = row.usage
+        except StoppedError:
+            return
+        finally:
+            self._budget.release(estimate, usage)
+            self._notify()
+        self._judge(error)
+        if self._log is not None:
+            await self._log.append(row_to_json(row))
+        await self._yield(row)
+
+    def _judge(self, error: PtcError | None) -> None:
+        """Stop if the other documents would fail, too."""
+        self._failures = self._failures + 1 if isinstance(error, ModelError) else 0
+        if error is None or self._stopped is not None:
+            return
+        if is_fatal(error, first=not self._counts["done"]):
+            self._stop("model", str(error))
+            self._failure = error
+        elif self._failures >= max(_FAILURES_IN_A_ROW, self._plan.concurrency):
+            reason = f"{self._failures} documents in a row failed, the last with: {error}"
+            self._stop("model", reason)
+            self._failure = ModelError(reason, retryable=True)
+
+    async def _yield(self, row: ExtractedRow[T]) -> None:
+        counts = self._counts
+        counts[row.status] += 1
+        counts["reused"] += row.reused
+        counts["repaired"] += row.status == "done" and (
+            row.attempts > row.parts or bool(row.repairs)
+        )
+        counts["conflicts"] += len(row.conflicts)
+        counts["unsupported"] += sum(not found.supported for found in row.evidence or ())
+        if row.error is not None:
+            self._errors[row.error.reason] += 1
+        if self._plan.on_progress is not None:
+            self._plan.on_progress(self.report)
+        await self._rows_in.send(row)
+
+    def _stop(self, why: Literal["budget", "interrupted", "model"], reason: str) -> None:
+        if self._stopped is None:
+            self._stopped, self._reason = why, reason
+            self._pace.stop()
+            self._notify()
+
+    def _notify(self) -> None:
+        self._released.set()
+        self._released = anyio.Event()
+
+    def _finish(self, log: RowLog) -> None:
+        """Leave one row for each document, and nothing else if all are done."""
+        output = self._plan.output
+        assert output is not None  # noqa: S101  # there is a log
+        try:
+            log.compact()
+            if output.suffix == ".parquet":
+                write_parquet(output, log.read_all())
+        except OSError as error:
+            raise write_error(output, error) from None
+        if self._stopped is None and not self._errors:
+            _parts_of(output).unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        """Close the streams and files."""
+        self._rows_in.close()
+        self._rows_out.close()
+        for log, name in ((self._log, None), (self._parts, self._plan.output)):
+            if log is None:
+                continue
+            if name is not None and not log.entries:
+                _parts_of(name).unlink(missing_ok=True)
+            log.close()
+
+
+_COUNTED = ("done", "failed", "dead", "reused", "repaired", "conflicts", "unsupported")
+
+
+@asynccontextmanager
+async def open_extraction(
+    models: OpenModels, documents: DocumentSource, schema: Any, options: dict[str, Any]
+) -> AsyncIterator[Extraction[Any]]:
+    """Start an extraction; leaving the block early cancels it.
+
+    Exceptions of the block are raised unchanged, not in a group.
+    """
+    model = models.get(options.pop("model", None))
+    extraction: Extraction[Any] = Extraction(
+        open_documents(documents), make_plan(schema, options), model
+    )
+    try:
+        await extraction._open()
+        async with anyio.create_task_group() as group:
+            group.start_soon(extraction._run)
+            yield extraction
+            group.cancel_scope.cancel()
+    except BaseExceptionGroup as raised:
+        if len(raised.exceptions) != 1:
+            raise
+        raise raised.exceptions[0] from None
+    finally:
+        extraction._close()
+
+
+def journal_of(output: Path) -> Path:
+    """Return the file of the rows: the output, or a JSONL file beside one of another format."""
+    return output if output.suffix != ".parquet" else output.with_name(f"{output.name}.jsonl")
+
+
+def _parts_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.parts")
+
+
+def _first(error: Exception) -> Exception:
+    """Return the first exception of a group."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

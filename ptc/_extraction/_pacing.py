@@ -1,0 +1,230 @@
+"""Pace of the requests to one model: concurrency, rates and a backoff that all requests share.
+
+A provider that is overloaded refuses everybody. If each request waited for itself, the others would
+go on, and use up its retries. So one request that is refused makes all of them wait, and fewer are
+sent at a time afterwards (additive increase, multiplicative decrease, as in TCP: RFC 5681).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+
+from ..errors import ModelError
+
+__all__ = ["Pace", "Spacing", "StoppedError", "Ticket"]
+
+_FIRST_LIMIT = 8
+"""Requests in flight at first; the number doubles each round until the provider refuses one."""
+_PROBE_AFTER_S = 1.0
+_PROBE_AFTER_WAITS = 10
+"""Waits of the last length that pass before more requests are tried than the provider took."""
+_FIRST_DELAY_S = 0.5
+_MAX_DELAY_S = 60.0
+MAX_RETRY_AFTER_S = 3_600.0
+"""Longest wait that a provider can ask for."""
+_OVERLOADED = frozenset({429, 503, 529})
+"""Statuses that concern all requests: too many requests (RFC 6585, 4), unavailable (RFC 9110,
+15.6.4), and Anthropic's "overloaded"."""
+
+
+class StoppedError(Exception):
+    """Raised in place of a request that is not sent, because the extraction is stopping."""
+
+
+@dataclass(slots=True)
+class Spacing:
+    """Rate limit that spaces what it admits evenly, so that no minute exceeds it."""
+
+    per_minute: float
+    _free_at: float = 0.0
+
+    def delay(self, now: float) -> float:
+        """Return the seconds until the next admission."""
+        return max(0.0, self._free_at - now)
+
+    def take(self, now: float, amount: float) -> None:
+        """Admit `amount`."""
+        self._free_at = max(self._free_at, now) + amount * 60 / self.per_minute
+
+    def correct(self, difference: float) -> None:
+        """Add the difference of the real amount and the estimate."""
+        self._free_at += difference * 60 / self.per_minute
+
+
+@dataclass(slots=True)
+class Ticket:
+    """Admission of one request."""
+
+    started: float
+    estimate: int
+    tokens: int | None = None
+    """Tokens that it really used."""
+
+
+@dataclass(slots=True)
+class _Round:
+    """Requests that were in flight when the provider refused one of them."""
+
+    size: int
+    refused: int = 0
+
+
+class Pace:
+    """Admits requests to one model."""
+
+    def __init__(
+        self,
+        concurrency: int,
+        *,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        clock: Callable[[], float] = anyio.current_time,
+    ) -> None:
+        """Set the limits.
+
+        Args:
+            concurrency: Requests in flight at most.
+            rpm: Requests a minute. None: no limit.
+            tpm: Tokens a minute, input and output together. None: no limit.
+            clock: Seconds, from any origin.
+        """
+        self._most = concurrency
+        self._limit = float(min(concurrency, _FIRST_LIMIT))
+        # Requests in flight that the provider is known to take, as far as it has refused any.
+        self._plateau = math.inf
+        self._round = _Round(0)
+        self._probe_after_s = 0.0
+        self._requests = None if rpm is None else Spacing(rpm)
+        self._tokens = None if tpm is None else Spacing(tpm)
+        self._clock = clock
+        self._closed_until = 0.0
+        self._closed_at = -math.inf
+        self._refusals = 0
+        self._turn = anyio.Lock()
+        self._changed = anyio.Event()
+        self._stop = anyio.Event()
+        self.in_flight = 0
+        self.retries = 0
+        self.waited_s = 0.0
+        """Seconds that the provider asked to wait, overlaps counted once."""
+
+    @property
+    def limit(self) -> int:
+        """Requests in flight that are admitted now."""
+        return max(1, int(self._limit))
+
+    def stop(self) -> None:
+        """Admit no further request, except for documents that have been paid for in part."""
+        self._stop.set()
+        self._notify()
+
+    async def pause(self, seconds: float, *, started: bool) -> None:
+        """Wait before a request is sent again.
+
+        Raises:
+            StoppedError: If the extraction is stopping and nothing has been paid for.
+        """
+        with anyio.move_on_after(seconds):
+            if started:
+                await anyio.sleep_forever()
+            await self._stop.wait()
+        self._check(started)
+
+    @asynccontextmanager
+    async def admit(self, tokens: int, *, started: bool) -> AsyncIterator[Ticket]:
+        """Wait until a request of about `tokens` may be sent; the block sends it.
+
+        Args:
+            tokens: Estimate of input and output.
+            started: True for a document with an earlier answer, which is finished after `stop`.
+
+        Raises:
+            StoppedError: If the extraction is stopping.
+        """
+        # Fair: only the first in the queue waits for admission.
+        async with self._turn:
+            while (delay := self._delay()) > 0:
+                self._check(started)
+                changed = self._changed
+                with anyio.move_on_after(None if math.isinf(delay) else delay):
+                    await changed.wait()
+            self._check(started)
+            now = self._clock()
+            if self._requests is not None:
+                self._requests.take(now, 1)
+            if self._tokens is not None:
+                self._tokens.take(now, tokens)
+            self.in_flight += 1
+        ticket = Ticket(now, tokens)
+        try:
+            yield ticket
+        finally:
+            self.in_flight -= 1
+            if self._tokens is not None and ticket.tokens is not None:
+                self._tokens.correct(ticket.tokens - tokens)
+            self._notify()
+
+    def succeed(self) -> None:
+        """Record an answer, after which more requests may be in flight."""
+        self._refusals = 0
+        if self._limit < self._plateau:
+            self._limit = min(self._most, self._limit + 1, self._plateau)
+        elif self._clock() - self._closed_at > self._probe_after_s:
+            self._limit = min(self._most, self._limit + 1 / self._limit)
+
+    def fail(self, error: ModelError, ticket: Ticket, attempt: int) -> float:
+        """Record a failed request that is to be repeated; return the seconds to wait before it.
+
+        Args:
+            error: The failure.
+            ticket: Admission of the request.
+            attempt: Number of failures of this request, from 1.
+        """
+        self.retries += 1
+        now = self._clock()
+        if error.status not in _OVERLOADED:
+            return random.uniform(0.5, 1) * _backoff(attempt)  # noqa: S311  # no secret
+        # Requests that were in flight together are refused together: that is one refusal.
+        if ticket.started > self._closed_at:
+            self._refusals += 1
+            self._round = _Round(self.in_flight)
+            self._limit = max(1.0, self._limit / 2)
+            self._closed_at = now
+        self._round.refused += 1
+        self._plateau = max(self._limit, self._round.size - self._round.refused)
+        wait = _backoff(self._refusals)
+        if error.retry_after is not None:
+            asked = min(max(error.retry_after, 0.0), MAX_RETRY_AFTER_S)
+            wait = asked if self._refusals <= 2 else max(asked, wait)
+        until = now + wait
+        if until > self._closed_until:
+            self.waited_s += until - max(now, self._closed_until)
+            self._closed_until = until
+        self._probe_after_s = max(_PROBE_AFTER_S, _PROBE_AFTER_WAITS * wait)
+        return 0.0
+
+    def _delay(self) -> float:
+        now = self._clock()
+        waits = [self._closed_until - now]
+        waits += [spacing.delay(now) for spacing in (self._requests, self._tokens) if spacing]
+        if (delay := max(waits)) > 0:
+            return delay
+        return math.inf if self.in_flight >= self.limit else 0.0
+
+    def _check(self, started: bool) -> None:
+        if self._stop.is_set() and not started:
+            raise StoppedError
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+def _backoff(count: int) -> float:
+    return min(_MAX_DELAY_S, _FIRST_DELAY_S * 2.0 ** min(count - 1, 16))

@@ -40,6 +40,9 @@ EDITS: dict[str, str] = {
     "extra_closer": "a closing bracket that closes nothing",
     "wrong_closer": "a closing bracket of the wrong kind, if only one reading conforms",
     "moved_closer": "a closing bracket in the wrong position, if only one position conforms",
+    "missing_sign": "one lost sign: no other single edit makes the text conform",
+    "extra_sign": "one sign too many: no other single edit makes the text conform",
+    "wrong_sign": "one sign in place of another: no other single edit makes the text conform",
     # By the schema: the same value as the required type.
     "envelope": "an object with one generic key, or a tool call, around the value",
     "single_item_unwrapped": "a list of one item, if the schema requires the item",

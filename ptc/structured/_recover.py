@@ -26,9 +26,11 @@ from ._edits import Repair, Repairs
 from ._envelopes import unwrap_layers
 from ._fit import Fitter
 from ._names import collect_property_names, normalize
-from ._places import property_names_at
+from ._places import Place, property_names_at
 from ._reading import OpenEnd, Reading, json_equal
+from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
+from ._violations import pointer
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
@@ -45,6 +47,19 @@ _CODE_AFTER = re.compile(
     re.MULTILINE,
 )
 """Code that changes the value after its literal: the final value is not in the text."""
+
+_VALUE_PART = re.compile(
+    r"\s*(?:(?:[^{}\[\]\"'<`]*?)```\w*[ \t]*\n(?P<fenced>.*?)\n[ \t]*```[^{}\[\]\"<`]*"
+    r"|(?:[^{}\[\]\"'<`,:]*(?=[{\[])|[^{}\[\]\"'<`]*\n(?=[{\[])|(?=[\",:}\]]))(?P<bare>[^`]*?))(?:<\|\w+\|>|</s>|\s)*",
+    re.DOTALL,
+)
+"""Prose without signs, a code block or none, and one value that may be damaged."""
+_STRUCTURAL = frozenset(
+    {"missing_closer", "extra_closer", "wrong_closer", "moved_closer", "inner_quote",
+     "missing_opener", "missing_comma", "unquoted_text"}
+)  # fmt: skip
+"""Repairs that are compared with all others at one edit."""
+_KEY_INSIDE = re.compile(r"(\w[^\"',:]*?)(?=[\"']?\s*:|\"\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,53 @@ def recover(text: str, schema: Any) -> Recovered | None:
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
             return _Recovery(text, contract).recover_string(value)
-    return _Recovery(text, contract).recover_any()
+    found = _Recovery(text, contract).recover_any()
+    if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
+        return found
+    return _decide(found, text, contract)
+
+
+def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered | None:
+    """Compare `found`, which took a structural repair, with the readings at one edit."""
+    if found is not None and _swallows_key(found, contract):
+        found = None
+    place = Place(contract.schema, [contract.schema])
+    around = _VALUE_PART.fullmatch(text)
+    if around is None:
+        return found
+    body = around.group("fenced") or around.group("bare")
+    search = SlipSearch(body, place)
+    slips = search.find()
+    if slips is None:
+        return None
+    if not (slips := [slip for slip in slips if contract.conforms(slip.value)]):
+        return found
+    best = min(slip.weight for slip in slips)
+    first, *others = [slip for slip in slips if slip.weight == best]
+    if not all(json_equal(first.value, other.value) for other in others):
+        return None
+    if found is not None or search.truncated:
+        return found if found is not None and json_equal(found.value, first.value) else None
+    outside = [
+        Repair("", "surrounding_text", part.strip()[:200], "")
+        for part in text.split(body, 1)
+        if part.strip()
+    ]
+    repair = Repair(
+        pointer(first.path), first.kind, first.around, f"{first.before!r} -> {first.after!r}"
+    )
+    return Recovered(first.value, (*outside, repair))
+
+
+def _swallows_key(found: Recovered, contract: Contract) -> bool:
+    """True if a text that was repaired contains a declared key and its quotation mark or colon."""
+    names = collect_property_names(contract.schema)
+    return any(
+        name in names
+        for repair in found.repairs
+        if repair.kind == "inner_quote"
+        for name in _KEY_INSIDE.findall(repair.after.replace('\\"', '"')[1:-1])
+    )
 
 
 def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:

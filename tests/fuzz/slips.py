@@ -27,7 +27,14 @@ from ptc.errors import UsageError
 from ptc.structured import Contract, recover
 from ptc.structured._strict import StrictJsonError, loads
 
-__all__ = ["Slip", "judge", "list_slips", "read_documents", "structural_positions", "within_one_edit"]
+__all__ = [
+    "Slip",
+    "judge",
+    "list_slips",
+    "read_documents",
+    "structural_positions",
+    "within_one_edit",
+]
 
 SIGNS = '{}[]:,"'
 MAX_SCHEMA_CHARS = 8_000

@@ -10,8 +10,10 @@ __all__ = ["Place", "property_names_at", "subschemas_at"]
 _ALSO = ("allOf", "anyOf", "oneOf")
 MAX_SCHEMAS = 500
 """Subschemas examined for one path."""
-MAX_BRANCH_DEPTH = 8
-"""Alternatives inside alternatives that are looked into; deeper ones refuse nothing."""
+MAX_CASES = 32
+"""Combinations of alternatives at one place; the others refuse nothing."""
+MAX_ITEMS = 100
+"""Items of a list after which all have the same place."""
 
 
 def property_names_at(schema: Any, path: Iterable[str | int]) -> set[str]:
@@ -86,117 +88,116 @@ def _resolve(root: Any, reference: Any) -> Any:
 class Place:
     """The parts of a schema that apply to one place of a value.
 
-    Everything a place refuses, the schema refuses: `Place` is used to give up early, never to
-    accept. Every part in `must` applies; of each group in `may`, at least one place applies.
+    A list of cases: in each, every part applies. What a place refuses, the schema refuses: it is
+    used to give up early, never to accept.
     """
 
-    __slots__ = ("_depth", "_may", "_members", "_must", "_root")
+    __slots__ = ("_cases", "_children", "_known", "_root", "declared")
 
-    def __init__(self, root: Any, parts: list[Any], depth: int = 0) -> None:
-        self._root = root
-        self._depth = depth
-        self._must: list[Mapping[str, Any]] = []
-        self._may: list[list[Place]] | None = None
-        self._members: dict[str | int, Place | None] = {}
-        waiting, seen = list(parts), set()
-        while waiting and len(self._must) < MAX_SCHEMAS:
-            part = waiting.pop()
-            if not isinstance(part, Mapping) or id(part) in seen:
-                continue
-            seen.add(id(part))
-            reference = part.get("$ref")
-            if reference is not None:
-                # Older drafts ignore what stands beside a reference.
-                waiting.append(_resolve(root, reference))
-                continue
-            self._must.append(part)
-            waiting += part["allOf"] if isinstance(part.get("allOf"), list) else []
+    def __init__(self, schema: Any) -> None:
+        """Return the place of a whole value."""
+        self._root = schema
+        self._known: dict[frozenset[frozenset[int]], Place] = {}
+        self._fill(_cases(schema, [schema]))
 
-    def _groups(self) -> list[list[Place]]:
-        if self._may is None:
-            self._may = [
-                [Place(self._root, [branch], self._depth + 1) for branch in part[word]]
-                for part in self._must
-                for word in ("anyOf", "oneOf")
-                if self._depth < MAX_BRANCH_DEPTH
-                and isinstance(part.get(word), list)
-                and part[word]
-            ]
-        return self._may
-
-    def declared(self) -> frozenset[str]:
-        """Return the names of the properties declared here, in any branch."""
-        names = {n for part in self._must for n in part.get("properties") or ()}
-        return frozenset(names).union(*(p.declared() for group in self._groups() for p in group))
+    def _fill(self, cases: list[Case]) -> None:
+        self._cases = cases
+        self._children: dict[str | int, Place | None] = {}
+        self.declared = frozenset(
+            name for case in cases for part in case for name in part.get("properties") or ()
+        )
+        """Names of the properties declared here, in any case."""
 
     def member(self, name: str) -> Place | None:
         """Return the place of the property `name`; None if it is forbidden."""
-        if name not in self._members:
-            self._members[name] = self._member(name)
-        return self._members[name]
-
-    def _member(self, name: str) -> Place | None:
-        parts: list[Any] = []
-        for part in self._must:
-            own = _own_members(part, name)
-            if own is None:
-                return None
-            parts += own
-        return self._with_branches(parts, [[p.member(name) for p in g] for g in self._groups()])
+        if name not in self._children:
+            self._children[name] = self._find(name, "object")
+        return self._children[name]
 
     def item(self, index: int) -> Place | None:
         """Return the place of the item `index`; None if it is forbidden."""
-        index = min(index, 1_000)
-        if index not in self._members:
-            parts = [child for part in self._must for child in _children(part, index)]
-            self._members[index] = (
-                None
-                if False in parts
-                else self._with_branches(
-                    parts, [[p.item(index) for p in group] for group in self._groups()]
-                )
-            )
-        return self._members[index]
+        index = min(index, MAX_ITEMS)
+        if index not in self._children:
+            self._children[index] = self._find(index, "array")
+        return self._children[index]
 
-    def _with_branches(self, parts: list[Any], groups: list[list[Place | None]]) -> Place | None:
-        if False in [part for part in parts if isinstance(part, bool)]:
+    def _find(self, part: str | int, kind: str) -> Place | None:
+        found: dict[frozenset[int], Case] = {}
+        for case in self._cases:
+            if not _takes(case, kind):
+                continue
+            parts = [child for node in case for child in _own_children(node, part)]
+            if not any(child is False for child in parts):
+                for inner in _cases(self._root, parts):
+                    found[frozenset(map(id, inner))] = inner
+        if not found:
             return None
-        place = Place(self._root, parts)
-        for group in groups:
-            left = [branch for branch in group if branch is not None]
-            if not left:
-                return None
-            place._groups().append(left)
-        return place
+        key = frozenset(found)
+        if key not in self._known:
+            place = self._known[key] = Place.__new__(Place)
+            place._root, place._known = self._root, self._known
+            place._fill(list(found.values()))
+        return self._known[key]
 
     def takes(self, kind: str) -> bool:
         """True if a value of the JSON type `kind` may stand here."""
-        for part in self._must:
-            types = part.get("type")
-            if types is not None and kind not in ([types] if isinstance(types, str) else types):
-                return False
-        return all(any(p.takes(kind) for p in group) for group in self._groups())
+        return any(_takes(case, kind) for case in self._cases)
 
     def admits(self, value: Any) -> bool:
         """True if the whole `value` may stand here, as far as its own keys and type show."""
-        for part in self._must:
-            if not _admits(part, value):
-                return False
-        return all(any(p.admits(value) for p in group) for group in self._groups())
+        return any(all(_admits(part, value) for part in case) for case in self._cases)
 
 
-def _own_members(part: Mapping[str, Any], name: str) -> list[Any] | None:
-    """Return the subschemas of `part` for the property `name`; None if it is forbidden."""
-    properties = part.get("properties")
-    if isinstance(properties, Mapping) and name in properties:
-        return [properties[name]]
-    patterns = part.get("patternProperties")
-    if patterns:
-        return []
-    rest = part.get("additionalProperties")
-    if rest is False:
-        return None
-    return [rest] if isinstance(rest, Mapping) else []
+Case = list[Mapping[str, Any]]
+
+
+def _cases(root: Any, parts: list[Any]) -> list[Case]:
+    """Return the cases in which all of `parts` apply, one for each choice of alternatives."""
+    done: list[Case] = []
+    waiting: list[tuple[list[Any], Case]] = [(parts, [])]
+    while waiting:
+        left, case = waiting.pop()
+        if not left:
+            done.append(case)
+            continue
+        part, left = left[0], left[1:]
+        if not isinstance(part, Mapping) or any(part is known for known in case):
+            waiting.append((left, case))
+            continue
+        if "$ref" in part:
+            # Older drafts ignore what stands beside a reference.
+            target = _resolve(root, part["$ref"])
+            again = len(left) > MAX_SCHEMAS or (isinstance(target, Mapping) and "$ref" in target)
+            waiting.append((left if again else [target, *left], case))
+            continue
+        case = [*case, part]
+        left = [*left, *_listed(part, "allOf")]
+        branches = _listed(part, "anyOf") or _listed(part, "oneOf")
+        if not branches or len(waiting) + len(done) + len(branches) > MAX_CASES:
+            branches = [True]
+        waiting += [([branch, *left], case) for branch in branches if branch is not False]
+    return done
+
+
+def _listed(part: Mapping[str, Any], word: str) -> list[Any]:
+    found = part.get(word)
+    return found if isinstance(found, list) else []
+
+
+def _takes(case: Case, kind: str) -> bool:
+    for part in case:
+        types = part.get("type")
+        if types is not None and kind not in ([types] if isinstance(types, str) else types):
+            return False
+    return True
+
+
+def _own_children(node: Mapping[str, Any], part: str | int) -> list[Any]:
+    """Return the subschemas of `node` for a member or item; False forbids it."""
+    if isinstance(part, str) and node.get("patternProperties"):
+        properties = node.get("properties")
+        return [properties[part]] if isinstance(properties, Mapping) and part in properties else []
+    return _children(node, part)
 
 
 _TYPES: dict[type, tuple[str, ...]] = {

@@ -108,7 +108,7 @@ def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered
     """Compare `found`, which took a structural repair, with the readings at one edit."""
     if found is not None and _swallows_key(found, contract):
         found = None
-    place = Place(contract.schema, [contract.schema])
+    place = Place(contract.schema)
     around = _VALUE_PART.fullmatch(text)
     if around is None:
         return found

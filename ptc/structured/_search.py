@@ -159,7 +159,7 @@ class SlipSearch:
         return found
 
     def _read(self) -> list[State]:
-        """Return the states up to the point where the text is unreadable; none if it is readable."""
+        """Return the states up to the unreadable point; none if the text is readable."""
         states: list[State] = []
         state: State | None = (0, _VALUE, None, None)
         while state is not None:
@@ -170,6 +170,10 @@ class SlipSearch:
                 self.truncated = True
                 break
             state = self._step(state)
+        last = self._skip(states[-1][0])
+        if self._text[last : last + 1] == '"' and self._next_mark(last + 1) >= self._size:
+            # It ends inside a string.
+            self.truncated = self.truncated or "\n" not in self._text[last:]
         return states
 
     def _finish(self, state: State | None) -> tuple[Any] | None:
@@ -181,7 +185,7 @@ class SlipSearch:
         return None
 
     def _weigh(self, state: State, edit: Edit) -> int:
-        """Weigh an edit: 3 against the layout, 2 for an odd key, 1, or 0 for a closer at the end."""
+        """Return 3 against the layout, 2 for an odd key, 0 for a closer at the end, or else 1."""
         if self._bent:
             return 3
         if state[1] == _DONE and not self._text[state[0] :].strip("}] \t\r\n"):
@@ -189,7 +193,7 @@ class SlipSearch:
         frame = edit.state[2]
         if frame is None or edit.state[1] != _COLON or frame.key is None:
             return 1
-        declared = frame.place.declared()
+        declared = frame.place.declared
         # A space at the end of a key is no evidence for another key.
         return 2 if declared and frame.key.rstrip() not in declared else 1
 
@@ -202,10 +206,13 @@ class SlipSearch:
         self._steps -= 1
         sign = self._text[position] if position < self._size else ""
         for wanted in _ALLOWED[mode]:
+            if sign == wanted:
+                # A second one cannot follow.
+                continue
             following = self._apply(wanted, position, mode, frame)
             if following is not None:
                 yield Edit("missing_sign", position, "", wanted, following)
-            if sign in SIGNS and sign != wanted:
+            if sign in SIGNS:
                 following = self._apply(wanted, position + 1, mode, frame)
                 if following is not None:
                     yield Edit("wrong_sign", position, sign, wanted, following)
@@ -359,13 +366,13 @@ class SlipSearch:
             entries, key, value = entries
             pairs.append((key, value))
         pairs.reverse()
-        self._steps -= len(pairs) // 8
+        self._steps -= len(pairs) // 2
         if frame.opener == "[":
             return self._add(position, frame.outer, [value for _, value in pairs])
         members: dict[str, Any] = dict(pairs)
-        if len(members) < len(pairs):
-            if not all(json_equal(members[key], value) for key, value in pairs):
-                return None
+        repeated = len(members) < len(pairs)
+        if repeated and not all(json_equal(members[key], value) for key, value in pairs):
+            return None
         return self._add(position, frame.outer, members)
 
     # -- brackets ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ with the document's schema::
 An argument is a JSONL file with ``schema`` and ``expected_object`` in each row, or a folder of JSON
 files with ``schema`` and ``tests`` (each with ``data`` and ``valid``). The table counts right, wrong
 and refused by kind of slip. A slip is unavoidable if its text has another conforming reading at one
-edit: a wrong value that is such a reading is counted apart, and so is its refusal.
+edit: such a wrong value is counted apart, and so is the refusal.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=3)
     parser.add_argument("--show", metavar="RESULT", help="print the slips with this result")
     options = parser.parse_args()
-    chance = random.Random(options.seed)  # noqa: S311  # a reproducible sample
+    chance = random.Random(options.seed)
     documents = [row for source in options.source for row in read_documents(source)]
     chance.shuffle(documents)
     table: dict[str, Counter[str]] = {}
@@ -207,15 +207,15 @@ def main() -> None:
         table.setdefault(slip.kind, Counter())[result] += 1
         if result == options.show:
             found = recover(slip.text, slip.contract)
-            print(slip.kind, slip.text, json.dumps(slip.value, ensure_ascii=False))
-            print("  ->", found, "\n  readings", list(within_one_edit(slip.text, slip.contract)))
-    print("| slip | cases | " + " | ".join(COLUMNS) + " |\n|---|" + "---|" * (len(COLUMNS) + 1))
+            print(slip.kind, slip.text, json.dumps(slip.value, ensure_ascii=False))  # noqa: T201  # a report
+            print("  ->", found, "\n  readings", list(within_one_edit(slip.text, slip.contract)))  # noqa: T201  # a report
+    print("| slip | cases | " + " | ".join(COLUMNS) + " |\n|---|" + "---|" * (len(COLUMNS) + 1))  # noqa: T201  # a report
     table = dict(sorted(table.items()))
     table["all"] = sum(table.values(), Counter())
     for kind, row in table.items():
-        print(f"| `{kind}` | {row.total()} | " + " | ".join(str(row[c]) for c in COLUMNS) + " |")
+        print(f"| `{kind}` | {row.total()} | " + " | ".join(str(row[c]) for c in COLUMNS) + " |")  # noqa: T201  # a report
     row = table["all"]
-    print(f"\nrecovered {row['right'] / row.total():.1%}, wrong {row['wrong']}, {spent:.1f} s")
+    print(f"\nrecovered {row['right'] / row.total():.1%}, wrong {row['wrong']}, {spent:.1f} s")  # noqa: T201  # a report
 
 
 if __name__ == "__main__":

@@ -38,8 +38,6 @@ EDITS: dict[str, str] = {
     "repeated_key": "a duplicate key with an identical value",
     "missing_closer": "the text ended after a complete value: only closing brackets can follow",
     "extra_closer": "a closing bracket that closes nothing",
-    "wrong_closer": "a closing bracket of the wrong kind, if only one reading conforms",
-    "moved_closer": "a closing bracket in the wrong position, if only one position conforms",
     "missing_sign": "one lost sign: no other single edit makes the text conform",
     "extra_sign": "one sign too many: no other single edit makes the text conform",
     "wrong_sign": "one sign in place of another: no other single edit makes the text conform",

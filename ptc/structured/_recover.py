@@ -36,8 +36,6 @@ __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut
 
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is parsed; the longest answers of models today are near 500,000."""
-MAX_MOVES = 64
-"""Positions tried for one misplaced closer."""
 
 _OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
 
@@ -55,7 +53,7 @@ _VALUE_PART = re.compile(
 )
 """Prose without signs, a code block or none, and one value that may be damaged."""
 _STRUCTURAL = frozenset(
-    {"missing_closer", "extra_closer", "wrong_closer", "moved_closer", "inner_quote",
+    {"missing_closer", "extra_closer", "inner_quote",
      "missing_opener", "missing_comma", "unquoted_text"}
 )  # fmt: skip
 """Repairs that are compared with all others at one edit."""
@@ -175,7 +173,7 @@ def was_cut(text: str) -> bool:
         found = find_candidates(text[:MAX_TEXT_CHARS], ())
     except AmbiguousTextError as error:
         return error.cut
-    return any(reading.open_ends for one in found for reading in one.readings)
+    return any(one.reading.open_ends for one in found)
 
 
 class _Recovery:
@@ -219,7 +217,7 @@ class _Recovery:
         values: list[tuple[Candidate, Recovered]] = []
         failed: list[Candidate] = []
         for candidate in found:
-            own = [r for reading in candidate.readings for r in self._conforming_values(reading)]
+            own = self._conforming_values(candidate.reading)
             values += [(candidate, one) for one in own]
             if not own:
                 failed.append(candidate)
@@ -240,8 +238,6 @@ class _Recovery:
     def _conforming_values(self, reading: Reading) -> list[Recovered]:
         """Return the conforming interpretations of `reading`; two or more mean ambiguity."""
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
-            if any(True for _ in self._move_closer(reading)):
-                return [Recovered(reading.value, ()), Recovered(None, ())]
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
         for shape in unwrap_layers(reading.value, self._answer_names):
@@ -254,11 +250,6 @@ class _Recovery:
             fitted = fitter.fit(shape.value, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
-        if not found:
-            for value in self._move_closer(reading):
-                if not any(json_equal(value, one.value) for one in found):
-                    moved = Repair("", "moved_closer", "}", "}")
-                    found.append(Recovered(value, (*reading.repairs.made, moved)))
         return found
 
     def _is_complete(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
@@ -282,56 +273,13 @@ class _Recovery:
                 return False
         return True
 
-    def _move_closer(self, reading: Reading) -> Iterator[Any]:
-        """Yield conforming values with the one missing closer before the end.
-
-        Members move only if they are declared at their new position and not at the old one, and
-        the object that receives them must then be complete.
-        """
-        if len(reading.open_ends) != 1 or reading.open_ends[0].opener != "{":
-            return
-        end = reading.open_ends[0]
-        outer = reading.value
-        for part in end.path:
-            outer = outer[part]
-        name = next(reversed(outer))
-        inner = outer[name]
-        if not isinstance(inner, dict):
-            return
-        here = property_names_at(self._contract.schema, end.path)
-        there = property_names_at(self._contract.schema, (*end.path, name))
-        keys = list(inner)
-        for index in range(len(keys) - 1, max(0, len(keys) - MAX_MOVES), -1):
-            key = keys[index]
-            if key not in here or key in there or key in outer:
-                return
-            moving = keys[index:]
-            if end.certain or here <= {*outer, *moving}:
-                value = self._apply_move(reading.value, outer, inner, moving)
-                if value is not None:
-                    yield value[0]
-
-    def _apply_move(
-        self, root: Any, outer: dict[str, Any], inner: dict[str, Any], moving: list[str]
-    ) -> tuple[Any] | None:
-        """Return a copy of `root` with the members `moving` one level up, if it conforms."""
-        for key in moving:
-            outer[key] = inner.pop(key)
-        try:
-            if not self._contract.conforms(root):
-                return None
-            return (json.loads(json.dumps(root)),)
-        finally:
-            for key in moving:
-                inner[key] = outer.pop(key)
-
     # -- several values, and the text around them --------------------------------------------
 
     def _recover_rows(self, found: list[Candidate]) -> Recovered | None:
         """Recover consecutive objects as the list that the contract requires."""
-        readings = [c.readings[0] for c in found if len(c.readings) == 1]
+        readings = [c.reading for c in found]
         ends = any(r.open_ends for r in readings)
-        whole = len(readings) == len(found) and all(isinstance(r.value, dict) for r in readings)
+        whole = all(isinstance(r.value, dict) for r in readings)
         if not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
@@ -342,10 +290,8 @@ class _Recovery:
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
         """True if a non-conforming value has the same fields with other values."""
-        return any(
-            self._mentions_fields(reading.value) and not _is_subset(reading.value, chosen)
-            for reading in candidate.readings
-        )
+        value = candidate.reading.value
+        return self._mentions_fields(value) and not _is_subset(value, chosen)
 
     def _mentions_fields(self, value: Any) -> bool:
         if isinstance(value, list):

@@ -19,6 +19,7 @@ from ._candidates import read_whole
 from ._edits import Repairs
 from ._envelopes import GENERIC
 from ._names import collect_property_names, normalize
+from ._notation import GROUPED
 from ._reading import ScalarId, json_equal
 from ._violations import pointer
 
@@ -205,6 +206,8 @@ class Fitter:
         if isinstance(value, str):
             text = value.strip()
             exact = [o for o in options if isinstance(o, str) and o.casefold() == text.casefold()]
+            if not exact:
+                text = text.strip("*`\"'").removesuffix(".")
             styled = [o for o in options if isinstance(o, str) and normalize(o) == normalize(text)]
             for fitting in (exact, styled):
                 if fitting:
@@ -215,6 +218,9 @@ class Fitter:
         if isinstance(value, int | float) and not isinstance(value, bool):
             source = self._source(root, path)
             return [Edit(path, "number_to_text", o) for o in options if o == source]
+        if isinstance(value, list) and len(value) == 1 and value not in options:
+            self._trace(value, 0, *self._locate(root, path))
+            return [Edit(path, "single_item_unwrapped", value[0])]
         return []
 
     def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
@@ -238,9 +244,9 @@ class Fitter:
         """Return edits of a text to a value of one of `types` that it exactly represents."""
         text = value.strip()
         edits = []
-        if types & {"number", "integer"} and _NUMBER.fullmatch(text) and len(text) <= 400:
-            number = json.loads(text)
-            if isinstance(number, int) or _is_exact(text, number):
+        if types & {"number", "integer"} and len(text) <= 400:
+            number = _parse_exactly(text, types)
+            if number is not None:
                 edits.append(Edit(path, "text_to_number", number))
         word = text.casefold()
         if "boolean" in types and word in ("true", "false"):
@@ -299,6 +305,19 @@ class Fitter:
             holder.update(items)
 
         return undo
+
+
+def _parse_exactly(text: str, types: set[str]) -> int | float | None:
+    """Return the number that `text` is; None if it would be rounded or has two meanings."""
+    text = text.strip("*_`")
+    if GROUPED.fullmatch(text) and ("number" not in types or text.count(",") > 1):
+        # `1,234` may be a decimal fraction, where one is allowed.
+        return int(text.replace(",", ""))
+    plain = re.sub(r"^([+-]?)\.(?=[0-9])", r"\g<1>0.", text).removesuffix(".").lstrip("+")
+    if not _NUMBER.fullmatch(plain):
+        return None
+    number: int | float = json.loads(plain)
+    return number if isinstance(number, int) or _is_exact(plain, number) else None
 
 
 def _is_exact(text: str, number: float) -> bool:

@@ -1,8 +1,8 @@
 """A tolerant single-pass parser of one JSON-like value that records every repair it makes.
 
-It knows notations (JSON, JavaScript, Python), but no schema. Ambiguous text is rejected. A text that
-ends inside a word, number or string, or after a comma or colon, was truncated and is rejected as a
-whole.
+It knows notations (JSON, JavaScript, Python), but no schema. Ambiguous text is rejected. A text
+that ends inside a word, number or string, or after a comma or colon, was truncated and is rejected
+as a whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ._notation import (
     KEY_AHEAD,
     OMISSION,
     PAIRS,
+    PREFIXED,
     SEPARATOR,
     SPACE,
     ReadError,
@@ -124,10 +125,13 @@ class Reader(ScalarReader):
         elif sign == "[" or (sign == "(" and role != "root"):
             value = []
             end = self._read_container(position, value, sign)
+        elif PREFIXED.match(text, position):
+            self._record("quotes", sign, "")
+            value, end = self._read_strings(position + 1, role)
         elif sign in PAIRS:
             value, end = self._read_strings(position, role)
         else:
-            value, end, source = self._read_scalar(position)
+            value, end, source = self._read_scalar(position, role)
             if source is not None:
                 self._sources[id(holder), key] = source
         if sign not in "{[(":
@@ -191,6 +195,9 @@ class Reader(ScalarReader):
 
     def _read_key(self, position: int) -> tuple[str, int]:
         text = self.text
+        if PREFIXED.match(text, position):
+            self._record("quotes", text[position], "")
+            position += 1
         if text[position] in PAIRS:
             key, end = self._read_string(position, "key")
             if "\n" in text[position:end]:
@@ -203,6 +210,19 @@ class Reader(ScalarReader):
             raise ReadError(position, cut=position >= self._size)
         self._record("unquoted_key", match.group(), json.dumps(match.group()))
         return match.group(), match.end()
+
+    def _read_comma(self, position: int, sign: str) -> int:
+        """Return the position of the next part, or of the closing bracket."""
+        if sign == ";":
+            self._record("separator", ";", ",")
+        after = self._skip(position + 1)
+        if self._at_end(after):
+            raise ReadError(after, cut=True)
+        if self.text[after] in "}])":
+            self._record("trailing_comma", ",", "")
+        elif self.text[after] == ",":
+            raise ReadError(after, ambiguous=True)
+        return after
 
     def _read_items(self, position: int, value: list[Any], opener: str) -> int:
         start = position
@@ -231,7 +251,7 @@ class Reader(ScalarReader):
                 self.committed = True
 
     def _skip_separator(self, position: int, opener: str) -> int:
-        """Return the position after the comma, or the end of the container."""
+        """Return the position after the comma or semicolon, or the end of the container."""
         text = self.text
         ended = position
         position = self._skip(position)
@@ -240,17 +260,8 @@ class Reader(ScalarReader):
         sign = text[position]
         if sign in "}])":
             return position
-        if sign == ",":
-            after = self._skip(position + 1)
-            if after >= self._size:
-                raise ReadError(after, cut=True)
-            if text[after] in "}])" or self._at_end(after):
-                if self._at_end(after):
-                    raise ReadError(after, cut=True)
-                self._record("trailing_comma", ",", "")
-            elif text[after] == ",":
-                raise ReadError(after, ambiguous=True)
-            return after
+        if sign in ",;":
+            return self._read_comma(position, sign)
         ahead = KEY_AHEAD if opener == "{" else ITEM_AHEAD
         apart = position > ended or text[position - 1] in "\"'}]\u201d"
         if not apart or ahead.match(text, position) is None:

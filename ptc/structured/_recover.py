@@ -8,6 +8,7 @@ Rule 4: time is linear in the text and bounded for any text; so is depth.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -99,7 +100,33 @@ def recover(text: str, schema: Any) -> Recovered | None:
     found = _Recovery(text, contract).recover_any()
     if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
         return found
-    return _decide(found, text, contract)
+    decided = _decide(found, text, contract)
+    return _recover_encoded(text, contract) if decided is None and found is None else decided
+
+
+def _recover_encoded(text: str, contract: Contract) -> Recovered | None:
+    """Recover from a text in which every quotation mark, or every brace, is escaped."""
+    plain = text.strip()
+    if "&quot;" in plain and '"' not in plain:
+        plain = html.unescape(plain)
+    elif _is_doubled(plain, '"') or (
+        plain[:2] + plain[-2:] == '"{}"' and _is_doubled(plain[1:-1], '"')
+    ):
+        plain = plain.removeprefix('"').removesuffix('"').replace('""', '"')
+    elif _is_doubled(plain, "{") and _is_doubled(plain, "}"):
+        plain = plain.replace("{{", "{").replace("}}", "}")
+    else:
+        return None
+    found = _Recovery(plain, contract).recover_any()
+    if found is None or any(repair.kind in _STRUCTURAL for repair in found.repairs):
+        return None
+    escaped = Repair("", "escaped_text", text[:40], plain[:40])
+    return Recovered(found.value, (escaped, *found.repairs))
+
+
+def _is_doubled(text: str, sign: str) -> bool:
+    runs = re.findall(f"{re.escape(sign)}+", text)
+    return bool(runs) and all(len(run) % 2 == 0 for run in runs)
 
 
 def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered | None:
@@ -240,7 +267,7 @@ class _Recovery:
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in unwrap_layers(reading.value, self._answer_names):
+        for shape in unwrap_layers(reading.value, self._answer_names, self._names):
             if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))

@@ -3,12 +3,12 @@
 One structural sign of a valid document is lost, doubled or replaced, and `recover` gets the text
 with the document's schema::
 
-    python -m tests.fuzz.slips FILE_OR_FOLDER... [--seed 1] [--documents 250] [--each 3]
+    python -m tests.fuzz.slips SOURCE... [--seed 1] [--documents 250] [--each 3]
 
-An argument is a JSONL file with ``schema`` and ``expected_object`` in each row, or a folder of JSON
-files with ``schema`` and ``tests`` (each with ``data`` and ``valid``). The table counts right, wrong
-and refused by kind of slip. A slip is unavoidable if its text has another conforming reading at one
-edit: such a wrong value is counted apart, and so is the refusal.
+A source is a JSONL file with ``schema`` and ``expected_object`` in each row, or a folder of JSON
+files with ``schema`` and ``tests`` (each with ``data`` and ``valid``). The table counts right,
+wrong and refused by kind of slip. A slip is unavoidable if its text has another conforming reading
+at one edit: such a wrong value is counted apart, and so is the refusal.
 """
 
 from __future__ import annotations

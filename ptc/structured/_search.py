@@ -51,6 +51,7 @@ _CHANGE = {"{": 1, "[": 1, "}": -1, "]": -1}
 _UNREADABLE = 1 << 40
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WORD = re.compile(r"true|false|null")
+_WORD_END = re.compile(r"[\w.+-]*\s*")
 _DELIMITER = re.compile(r"[\s{}\[\]:,\"]|$")
 _MEASURE = re.compile(r"(?<![\w.:-])[0-9]{1,4}(?:[.,/][0-9]+)?$")
 """A number at the end of a text, to which a mark for inches may belong."""
@@ -134,7 +135,7 @@ class SlipSearch:
         self._steps = min(STEPS_FOR_EACH_CHAR * self._size + SPARE_STEPS, MAX_STEPS)
         self._bent = 0
         """Entries of the present reading that are not in the column of their neighbours."""
-        self.truncated = text.rstrip()[-1:] not in ("}", "]")
+        self.truncated = False
         """True if the text may be the beginning of a longer one."""
 
     def find(self) -> list[Slip] | None:
@@ -165,16 +166,19 @@ class SlipSearch:
         while state is not None:
             states.append(state)
             if self._skip(state[0]) >= self._size:
-                if state[1] == _DONE:
-                    return []
-                self.truncated = True
-                break
+                self.truncated = state[1] != _DONE
+                return states if self.truncated else []
             state = self._step(state)
-        last = self._skip(states[-1][0])
-        if self._text[last : last + 1] == '"' and self._next_mark(last + 1) >= self._size:
-            # It ends inside a string.
-            self.truncated = self.truncated or "\n" not in self._text[last:]
+        self.truncated = self._ends_inside(states[-1])
         return states
+
+    def _ends_inside(self, state: State) -> bool:
+        """True if the text ends inside the token behind `state`."""
+        position = self._skip(state[0])
+        if self._text[position] == '"':
+            open_end = self._next_mark(position + 1) >= self._size
+            return open_end and state[1] in _TEXTS and "\n" not in self._text[position:]
+        return _WORD_END.fullmatch(self._text, position) is not None
 
     def _finish(self, state: State | None) -> tuple[Any] | None:
         while state is not None and self._steps >= 0:

@@ -148,6 +148,8 @@ def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered
     first, *others = [slip for slip in slips if slip.weight == best]
     if not all(json_equal(first.value, other.value) for other in others):
         return None
+    if first.swallows:
+        return None
     if found is not None or search.truncated:
         return found if found is not None and json_equal(found.value, first.value) else None
     outside = [

@@ -55,6 +55,8 @@ _WORD_END = re.compile(r"[\w.+-]*\s*")
 _DELIMITER = re.compile(r"[\s{}\[\]:,\"]|$")
 _MEASURE = re.compile(r"(?<![\w.:-])[0-9]{1,4}(?:[.,/][0-9]+)?$")
 """A number at the end of a text, to which a mark for inches may belong."""
+_SIGNS_BEFORE = re.compile(r"[,:{\[]\s*\"+$")
+_SIGNS_BEHIND = re.compile(r"\"+\s*[,:}\]]\s*[^\s\"]")
 _ENDS = {
     "{": re.compile(r"\s*(?:,(?=\s*\")|\})"),
     "[": re.compile(r"\s*(?:,(?=\s*[\"{\[tfn\d-])|\])"),
@@ -123,6 +125,8 @@ class Slip:
     """The text around the edit."""
     weight: int
     """Only the readings of the least weight are compared."""
+    swallows: bool
+    """True if a string beside the edit ends or begins with signs: it may hold what is missing."""
 
 
 class SlipSearch:
@@ -154,9 +158,8 @@ class SlipSearch:
                 if value is not None:
                     around = self._text[max(0, edit.position - 20) : edit.position + 20]
                     path, weight = _path(state[2]), self._weigh(state, edit)
-                    found.append(
-                        Slip(value[0], path, edit.kind, edit.before, edit.after, around, weight)
-                    )
+                    part = (edit.kind, edit.before, edit.after, around, weight)
+                    found.append(Slip(value[0], path, *part, self._swallows(edit)))
         return found
 
     def _read(self) -> list[State]:
@@ -200,6 +203,14 @@ class SlipSearch:
         declared = frame.place.declared
         # A space at the end of a key is no evidence for another key.
         return 2 if declared and frame.key.rstrip() not in declared else 1
+
+    def _swallows(self, edit: Edit) -> bool:
+        """True if a sign is missing where the string beside it has signs at that end."""
+        if edit.kind != "missing_sign" or edit.after == '"':
+            return False
+        before = self._text[max(0, edit.position - 20) : edit.position].rstrip()
+        behind = self._text[edit.position : edit.position + 20].lstrip()
+        return bool(_SIGNS_BEFORE.search(before) or _SIGNS_BEHIND.match(behind))
 
     # -- edits -------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Recover the one conforming value of a damaged text, or nothing.
 
 Rule 1: no data is invented, dropped, rounded or chosen; every edit is in `EDITS`.
-Rule 2: two different conforming values, or one that contradicts the other, recover nothing.
+Rule 2: two different conforming values, or one that contradicts the other, recover nothing. The
+        readings of a damaged text at one structural edit are all compared.
 Rule 3: a truncated text is not completed: closers are added only after a complete value.
 Rule 4: time is linear in the text and bounded for any text; so is depth.
 """
@@ -342,7 +343,7 @@ class _Recovery:
             if not text:
                 continue
             kind = "surrounding_text"
-            if part is after and not text.strip("}] \t\r\n;"):
+            if part is after and text != ";" and not text.strip("}] \t\r\n;"):
                 kind = "extra_closer"
             elif part is before and re.search(r"<\s*/?\s*think|THINK\]", text, re.IGNORECASE):
                 kind = "thinking"

@@ -165,13 +165,13 @@ def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered
 
 
 def _swallows_key(found: Recovered, contract: Contract) -> bool:
-    """True if a text that was repaired contains a declared key and its quotation mark or colon."""
+    """True if a repaired text holds a declared key and its mark or colon, or is quoted twice."""
     names = collect_property_names(contract.schema)
-    return any(
+    texts = [repair.after for repair in found.repairs if repair.kind == "inner_quote"]
+    return any(text.startswith('"\\"') and text.endswith('\\""') for text in texts) or any(
         name in names
-        for repair in found.repairs
-        if repair.kind == "inner_quote"
-        for name in _KEY_INSIDE.findall(repair.after.replace('\\"', '"')[1:-1])
+        for text in texts
+        for name in _KEY_INSIDE.findall(text.replace('\\"', '"')[1:-1])
     )
 
 

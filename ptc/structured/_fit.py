@@ -113,7 +113,7 @@ class Fitter:
         fixes = self._find_fixes(root, error, 0)
         if len(fixes) <= 1:
             return fixes[0] if fixes else None
-        path = tuple(error.instance_path)
+        path = _error_path(root, error)
         working: list[tuple[Fix, Any]] = []
         for fix in fixes:
             result = self._value_after(root, fix, path)
@@ -129,7 +129,7 @@ class Fitter:
         undo = [self._apply(root, edit) for edit in fix]
         try:
             for error in islice(self._contract.errors(root[0]), MAX_ERRORS):
-                if tuple(error.instance_path)[: len(path)] == path:
+                if _error_path(root, error)[: len(path)] == path:
                     return None
             return (self._copy(_get(root, path)),)
         finally:
@@ -140,7 +140,7 @@ class Fitter:
 
     def _find_fixes(self, root: list[Any], error: ValidationError, depth: int) -> list[Fix]:
         kind: Any = error.kind
-        path = tuple(error.instance_path)
+        path = _error_path(root, error)
         value = _get(root, path)
         if kind.name == "type":
             found = self._fix_type(root, path, value, {str(name) for name in kind.types})
@@ -351,6 +351,16 @@ def _type_of(value: Any) -> str:
 def _schema_equal(left: Any, right: Any) -> bool:
     """True if equal by JSON Schema: 1 is 1.0, and true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _error_path(root: list[Any], error: ValidationError) -> Path:
+    """Return the path of an error, which has keys of digits as integers."""
+    value: Any = root[0]
+    path: list[str | int] = []
+    for part in error.instance_path:
+        path.append(str(part) if isinstance(value, dict) else part)
+        value = value[path[-1]]
+    return tuple(path)
 
 
 def _get(root: list[Any], path: Path) -> Any:

@@ -7,9 +7,8 @@ properties, and nothing else of the schema.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
@@ -31,10 +30,6 @@ __all__ = [
 
 MAX_OPENERS = 1_000
 """Opening brackets that are tried; a text with more is rejected."""
-MAX_READINGS = 27
-"""Readings of one text with wrong closers: three choices at three positions."""
-MAX_CHOICE_CHARS = 100_000
-"""Longest text that is parsed more than once."""
 
 _THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
 _MARK = re.compile(
@@ -77,11 +72,11 @@ class AmbiguousTextError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A value in the text; it has several readings if it has closers of the wrong kind."""
+    """A value in the text."""
 
     start: int
     end: int
-    readings: tuple[Reading, ...]
+    reading: Reading
     bare_list: bool
     """True for a list that may be a citation in prose: ``[1]``, ``[1, 2]``."""
 
@@ -201,21 +196,9 @@ def _read_at(text: str, start: int, names: Collection[str]) -> tuple[Candidate |
     try:
         reading = reader.read(start)
     except ReadError as failure:
-        if not reader.choice_count:
-            return None, _skip_opener(failure, reader, start, names)
-    else:
-        if not reading.choices:
-            bare = _CITATION.fullmatch(text, start, reading.end) is not None
-            return Candidate(start, reading.end, (reading,), bare), reading.end
-    if len(text) > MAX_CHOICE_CHARS:
-        raise AmbiguousTextError
-    readings = tuple(_all_readings(text, start))
-    if not readings:
-        raise AmbiguousTextError
-    # A reading that is shorter than another leaves data unread.
-    end = max(reading.end for reading in readings)
-    longest = tuple(reading for reading in readings if reading.end == end)
-    return Candidate(start, end, longest, False), end
+        return None, _skip_opener(failure, reader, start, names)
+    bare = _CITATION.fullmatch(text, start, reading.end) is not None
+    return Candidate(start, reading.end, reading, bare), reading.end
 
 
 def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collection[str]) -> int:
@@ -227,25 +210,6 @@ def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collecti
         if failure.ambiguous or reader.quoted or known:
             raise AmbiguousTextError
     return max(failure.position, start + 1)
-
-
-def _all_readings(text: str, start: int) -> Iterator[Reading]:
-    """Yield every reading of a value with closers of the wrong kind."""
-    waiting: list[tuple[int, ...]] = [()]
-    runs = 0
-    while waiting:
-        runs += 1
-        if runs > MAX_READINGS * 2:
-            raise AmbiguousTextError
-        choices = waiting.pop()
-        reader = Reader(text, choices)
-        reading = None
-        with contextlib.suppress(ReadError):
-            reading = reader.read(start)
-        if reader.choice_count > len(choices):
-            waiting += [(*choices, option) for option in (0, 1, 2)]
-        elif reading is not None:
-            yield reading
 
 
 def _read_escaped(text: str, start: int) -> tuple[Candidate, int]:
@@ -263,12 +227,12 @@ def _read_escaped(text: str, start: int) -> tuple[Candidate, int]:
         reading = Reader(inner).read(0)
     except ReadError:
         raise AmbiguousTextError from None
-    if _TAIL.fullmatch(inner, reading.end) is None or reading.choices:
+    if _TAIL.fullmatch(inner, reading.end) is None:
         raise AmbiguousTextError
     repairs = Repairs((Repair("", "escaped_text", text[start : start + 40], inner[:40]),))
     repairs.made += reading.repairs.made
     reading.repairs = repairs
-    return Candidate(start, end, (reading,), False), end
+    return Candidate(start, end, reading, False), end
 
 
 def _unescape(found: re.Match[str]) -> str:
@@ -284,9 +248,9 @@ def _read_members(text: str, start: int) -> Candidate:
         reading = Reader(text).read_members(start)
     except ReadError as failure:
         raise AmbiguousTextError(cut=failure.cut) from None
-    if reading.choices or _TAIL.fullmatch(text, reading.end) is None:
+    if _TAIL.fullmatch(text, reading.end) is None:
         raise AmbiguousTextError
-    return Candidate(start, len(text), (reading,), False)
+    return Candidate(start, len(text), reading, False)
 
 
 def read_whole(text: str) -> Reading | None:
@@ -296,7 +260,7 @@ def read_whole(text: str) -> Reading | None:
         reading = Reader(text).read(start)
     except ReadError:
         return None
-    clean = not reading.choices and not reading.open_ends and not text[reading.end :].strip()
+    clean = not reading.open_ends and not text[reading.end :].strip()
     return reading if clean else None
 
 

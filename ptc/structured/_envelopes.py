@@ -51,24 +51,28 @@ class Shape:
     """Source text of its numbers, if it was inside a string."""
 
 
-def unwrap_layers(value: Any, names: frozenset[str]) -> Iterator[Shape]:
+def unwrap_layers(
+    value: Any, names: frozenset[str], fields: frozenset[str] = frozenset()
+) -> Iterator[Shape]:
     """Yield `value`, then the contents of its wrappers from the outside in.
 
     Args:
         value: The value as read.
         names: Names of the answer, which may also be keys of a wrapper.
+        fields: Normalized names of all properties. Any other key is a wrapper's if it holds an
+            object of such properties.
     """
     shape = Shape(value, (), (), {})
     yield shape
     for _ in range(MAX_LEVELS):
-        inner = _unwrap(shape, names)
+        inner = _unwrap(shape, names, fields)
         if inner is None:
             return
         yield inner
         shape = inner
 
 
-def _unwrap(shape: Shape, names: frozenset[str]) -> Shape | None:
+def _unwrap(shape: Shape, names: frozenset[str], fields: frozenset[str]) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
         if value.lstrip()[:1] == '"':
@@ -83,7 +87,7 @@ def _unwrap(shape: Shape, names: frozenset[str]) -> Shape | None:
             return None
         return _descend(shape, (0,), "single_item_unwrapped", "[...]")
     if isinstance(value, dict):
-        key = _payload_key(value, names)
+        key = _payload_key(value, names, fields)
         return None if key is None else _descend(shape, (key,), "envelope", f'{{"{key}": ...}}')
     return None
 
@@ -102,12 +106,17 @@ def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, wrapper: str)
     return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), shape.sources)
 
 
-def _payload_key(value: dict[str, Any], names: frozenset[str]) -> str | None:
+def _payload_key(
+    value: dict[str, Any], names: frozenset[str], fields: frozenset[str]
+) -> str | None:
     """Return the key of the wrapped value; None if `value` is not a wrapper."""
     if len(value) == 1:
         (key,) = value
         if normalize(key) in GENERIC or normalize(key) in names:
             return key
+        inner = value[key]
+        if normalize(key) not in fields and isinstance(inner, dict) and inner:
+            return key if fields.issuperset(map(normalize, inner)) else None
     payloads = [key for key in _CALL_PAYLOAD if key in value]
     titles = [key for key in _CALL_NAME if isinstance(value.get(key), str)]
     if len(payloads) == 1 and len(titles) == 1:

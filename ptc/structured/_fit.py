@@ -19,6 +19,7 @@ from ._candidates import read_whole
 from ._edits import Repairs
 from ._envelopes import GENERIC
 from ._names import collect_property_names, normalize
+from ._notation import GROUPED
 from ._reading import ScalarId, json_equal
 from ._violations import pointer
 
@@ -112,7 +113,7 @@ class Fitter:
         fixes = self._find_fixes(root, error, 0)
         if len(fixes) <= 1:
             return fixes[0] if fixes else None
-        path = tuple(error.instance_path)
+        path = _error_path(root, error)
         working: list[tuple[Fix, Any]] = []
         for fix in fixes:
             result = self._value_after(root, fix, path)
@@ -128,7 +129,7 @@ class Fitter:
         undo = [self._apply(root, edit) for edit in fix]
         try:
             for error in islice(self._contract.errors(root[0]), MAX_ERRORS):
-                if tuple(error.instance_path)[: len(path)] == path:
+                if _error_path(root, error)[: len(path)] == path:
                     return None
             return (self._copy(_get(root, path)),)
         finally:
@@ -139,7 +140,7 @@ class Fitter:
 
     def _find_fixes(self, root: list[Any], error: ValidationError, depth: int) -> list[Fix]:
         kind: Any = error.kind
-        path = tuple(error.instance_path)
+        path = _error_path(root, error)
         value = _get(root, path)
         if kind.name == "type":
             found = self._fix_type(root, path, value, {str(name) for name in kind.types})
@@ -205,6 +206,8 @@ class Fitter:
         if isinstance(value, str):
             text = value.strip()
             exact = [o for o in options if isinstance(o, str) and o.casefold() == text.casefold()]
+            if not exact:
+                text = text.strip("*`\"'").removesuffix(".")
             styled = [o for o in options if isinstance(o, str) and normalize(o) == normalize(text)]
             for fitting in (exact, styled):
                 if fitting:
@@ -215,6 +218,9 @@ class Fitter:
         if isinstance(value, int | float) and not isinstance(value, bool):
             source = self._source(root, path)
             return [Edit(path, "number_to_text", o) for o in options if o == source]
+        if isinstance(value, list) and len(value) == 1 and value not in options:
+            self._trace(value, 0, *self._locate(root, path))
+            return [Edit(path, "single_item_unwrapped", value[0])]
         return []
 
     def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
@@ -238,9 +244,9 @@ class Fitter:
         """Return edits of a text to a value of one of `types` that it exactly represents."""
         text = value.strip()
         edits = []
-        if types & {"number", "integer"} and _NUMBER.fullmatch(text) and len(text) <= 400:
-            number = json.loads(text)
-            if isinstance(number, int) or _is_exact(text, number):
+        if types & {"number", "integer"} and len(text) <= 400:
+            number = _parse_exactly(text, types)
+            if number is not None:
                 edits.append(Edit(path, "text_to_number", number))
         word = text.casefold()
         if "boolean" in types and word in ("true", "false"):
@@ -301,6 +307,19 @@ class Fitter:
         return undo
 
 
+def _parse_exactly(text: str, types: set[str]) -> int | float | None:
+    """Return the number that `text` is; None if it would be rounded or has two meanings."""
+    text = text.strip("*_`")
+    if GROUPED.fullmatch(text) and ("number" not in types or text.count(",") > 1):
+        # `1,234` may be a decimal fraction, where one is allowed.
+        return int(text.replace(",", ""))
+    plain = re.sub(r"^([+-]?)\.(?=[0-9])", r"\g<1>0.", text).removesuffix(".").lstrip("+")
+    if not _NUMBER.fullmatch(plain):
+        return None
+    number: int | float = json.loads(plain)
+    return number if isinstance(number, int) or _is_exact(plain, number) else None
+
+
 def _is_exact(text: str, number: float) -> bool:
     """True if the float equals the text exactly, without rounding."""
     return math.isfinite(number) and Decimal(repr(number)) == Decimal(text)
@@ -332,6 +351,16 @@ def _type_of(value: Any) -> str:
 def _schema_equal(left: Any, right: Any) -> bool:
     """True if equal by JSON Schema: 1 is 1.0, and true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _error_path(root: list[Any], error: ValidationError) -> Path:
+    """Return the path of an error, which has keys of digits as integers."""
+    value: Any = root[0]
+    path: list[str | int] = []
+    for part in error.instance_path:
+        path.append(str(part) if isinstance(value, dict) else part)
+        value = value[path[-1]]
+    return tuple(path)
 
 
 def _get(root: list[Any], path: Path) -> Any:

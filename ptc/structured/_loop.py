@@ -169,7 +169,7 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
     found = _find_values(text)
     if not found:
         return None, [Violation("", "json", describe_unreadable(text))]
-    values = [c.readings[0].value for c in found]
+    values = [c.reading.value for c in found]
     valid = [value for value in values if requested.conforms(value)]
     if valid and requested is not contract:
         inner = contract.unwrap(valid[-1])

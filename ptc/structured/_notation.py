@@ -14,6 +14,7 @@ __all__ = [
     "DELIMITER",
     "ESCAPE",
     "ESCAPED",
+    "GROUPED",
     "IDENTIFIER",
     "INNER_JSON",
     "ITEM_AHEAD",
@@ -25,6 +26,7 @@ __all__ = [
     "OTHER_NUMBER",
     "OTHER_WORDS",
     "PAIRS",
+    "PREFIXED",
     "SEPARATOR",
     "SLIP",
     "SPACE",
@@ -35,7 +37,7 @@ __all__ = [
     "text_until",
 ]
 
-SPACE = re.compile(r"[ \t\r\n\f\v\u00a0\ufeff\u200b\u2028\u2029\u3000]*")
+SPACE = re.compile(r"[ \t\r\n\f\v\u00a0\ufeff\u2000-\u200b\u2028\u2029\u202f\u2060\u3000]*")
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 OTHER_NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+(?:_[0-9]+)+|(?:[0-9]+\.(?![0-9])|\.[0-9]+)"
@@ -46,9 +48,10 @@ DELIMITER = re.compile(r"[\s,}\])\ufeff;]|//|/\*|#|```|<|$")
 BARE = re.compile(r"[^\W]\w*(?:[.+%-]\w+|%)*(?: [\w%][\w.+%-]*)*")
 BARE_END = re.compile(r"[ \t]*(?:[,}\])\r\n;]|//|/\*|#|```|<)")
 IDENTIFIER = re.compile(r"[^\W\d][\w$.-]*|\$[\w$.-]*")
-SEPARATOR = re.compile(r":|=>|=|\uff1a")
+SEPARATOR = re.compile(r"::?|=>|=|\uff1a")
 KEY_AHEAD = re.compile(
-    r"[ \t\r\n]*(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\u201c\u201d][^\u201c\u201d\n]*+"
+    r"[ \t\r\n]*[uU]?"
+    r"(?:\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'|[\u201c\u201d][^\u201c\u201d\n]*+"
     r"[\u201c\u201d]|[\u2018\u2019][^\u2018\u2019\n]*+[\u2018\u2019]|`[^`\n]*+`|[\w$][\w$.-]*+)"
     r"[ \t]*(?::|=|\uff1a)"
 )
@@ -69,7 +72,7 @@ INNER_JSON = re.compile(
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\r\n|.)", re.DOTALL)
 ESCAPED = {
     '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r",
-    "t": "\t", "`": "`", "\n": "", "\r\n": "",
+    "t": "\t", "`": "`", "_": "_", "\n": "", "\r\n": "",
 }  # fmt: skip
 CLOSER = {"{": "}", "[": "]", "(": ")"}
 PAIRS = {
@@ -78,7 +81,7 @@ PAIRS = {
 }  # fmt: skip
 WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
 OTHER_WORDS = {"True": True, "False": False, "None": None, "TRUE": True, "FALSE": False,
-                "NULL": None, "Null": None}  # fmt: skip
+                "NULL": None, "Null": None, "nil": None, "undefined": None}  # fmt: skip
 SLIP = re.compile(
     "|".join(
         f"{word[:at]}(?:.?{word[at:]}|.?{word[at + 1 :]})"
@@ -88,7 +91,12 @@ SLIP = re.compile(
     re.IGNORECASE,
 )
 """Matches a literal that is misspelt by one letter."""
-NO_WORDS = frozenset({"undefined", "nan", "inf", "infinity", "nil", "n/a", "na", "new"})
+NO_WORDS = frozenset({"nan", "inf", "infinity", "n/a", "na", "new"})
+
+PREFIXED = re.compile(r"[uU](?=[\"'])")
+"""Python's prefix of a text."""
+GROUPED = re.compile(r"-?[0-9]{1,3}(?:,[0-9]{3})+")
+"""An integer with commas between the thousands."""
 
 
 class ReadError(Exception):

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["property_names_at", "subschemas_at"]
+__all__ = ["Place", "property_names_at", "subschemas_at"]
 
 _ALSO = ("allOf", "anyOf", "oneOf")
 MAX_SCHEMAS = 500
 """Subschemas examined for one path."""
+MAX_CASES = 32
+"""Combinations of alternatives at one place; the others refuse nothing."""
+MAX_ITEMS = 100
+"""Items of a list after which all have the same place."""
 
 
 def property_names_at(schema: Any, path: Iterable[str | int]) -> set[str]:
@@ -79,3 +83,145 @@ def _resolve(root: Any, reference: Any) -> Any:
         else:
             return None
     return node
+
+
+class Place:
+    """The parts of a schema that apply to one place of a value.
+
+    A list of cases: in each, every part applies. What a place refuses, the schema refuses: it is
+    used to give up early, never to accept.
+    """
+
+    __slots__ = ("_cases", "_children", "_known", "_root", "declared")
+
+    def __init__(self, schema: Any) -> None:
+        """Return the place of a whole value."""
+        self._root = schema
+        self._known: dict[frozenset[frozenset[int]], Place] = {}
+        self._fill(_cases(schema, [schema]))
+
+    def _fill(self, cases: list[Case]) -> None:
+        self._cases = cases
+        self._children: dict[str | int, Place | None] = {}
+        self.declared = frozenset(
+            name for case in cases for part in case for name in part.get("properties") or ()
+        )
+        """Names of the properties declared here, in any case."""
+
+    def member(self, name: str) -> Place | None:
+        """Return the place of the property `name`; None if it is forbidden."""
+        if name not in self._children:
+            self._children[name] = self._find(name, "object")
+        return self._children[name]
+
+    def item(self, index: int) -> Place | None:
+        """Return the place of the item `index`; None if it is forbidden."""
+        index = min(index, MAX_ITEMS)
+        if index not in self._children:
+            self._children[index] = self._find(index, "array")
+        return self._children[index]
+
+    def _find(self, part: str | int, kind: str) -> Place | None:
+        found: dict[frozenset[int], Case] = {}
+        for case in self._cases:
+            if not _takes(case, kind):
+                continue
+            parts = [child for node in case for child in _own_children(node, part)]
+            if not any(child is False for child in parts):
+                for inner in _cases(self._root, parts):
+                    found[frozenset(map(id, inner))] = inner
+        if not found:
+            return None
+        key = frozenset(found)
+        if key not in self._known:
+            place = self._known[key] = Place.__new__(Place)
+            place._root, place._known = self._root, self._known
+            place._fill(list(found.values()))
+        return self._known[key]
+
+    def takes(self, kind: str) -> bool:
+        """True if a value of the JSON type `kind` may stand here."""
+        return any(_takes(case, kind) for case in self._cases)
+
+    def admits(self, value: Any) -> bool:
+        """True if the whole `value` may stand here, as far as its own keys and type show."""
+        return any(all(_admits(part, value) for part in case) for case in self._cases)
+
+
+Case = list[Mapping[str, Any]]
+
+
+def _cases(root: Any, parts: list[Any]) -> list[Case]:
+    """Return the cases in which all of `parts` apply, one for each choice of alternatives."""
+    done: list[Case] = []
+    waiting: list[tuple[list[Any], Case]] = [(parts, [])]
+    while waiting:
+        left, case = waiting.pop()
+        if not left:
+            done.append(case)
+            continue
+        part, left = left[0], left[1:]
+        if not isinstance(part, Mapping) or any(part is known for known in case):
+            waiting.append((left, case))
+            continue
+        if "$ref" in part:
+            # Older drafts ignore what stands beside a reference.
+            target = _resolve(root, part["$ref"])
+            again = len(left) > MAX_SCHEMAS or (isinstance(target, Mapping) and "$ref" in target)
+            waiting.append((left if again else [target, *left], case))
+            continue
+        case = [*case, part]
+        left = [*left, *_listed(part, "allOf")]
+        branches = _listed(part, "anyOf") or _listed(part, "oneOf")
+        if not branches or len(waiting) + len(done) + len(branches) > MAX_CASES:
+            branches = [True]
+        waiting += [([branch, *left], case) for branch in branches if branch is not False]
+    return done
+
+
+def _listed(part: Mapping[str, Any], word: str) -> list[Any]:
+    found = part.get(word)
+    return found if isinstance(found, list) else []
+
+
+def _takes(case: Case, kind: str) -> bool:
+    for part in case:
+        types = part.get("type")
+        if types is not None and kind not in ([types] if isinstance(types, str) else types):
+            return False
+    return True
+
+
+def _own_children(node: Mapping[str, Any], part: str | int) -> list[Any]:
+    """Return the subschemas of `node` for a member or item; False forbids it."""
+    if isinstance(part, str) and node.get("patternProperties"):
+        properties = node.get("properties")
+        return [properties[part]] if isinstance(properties, Mapping) and part in properties else []
+    return _children(node, part)
+
+
+_TYPES: dict[type, tuple[str, ...]] = {
+    dict: ("object",),
+    list: ("array",),
+    str: ("string",),
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number", "integer"),
+    type(None): ("null",),
+}
+
+
+def _admits(part: Mapping[str, Any], value: Any) -> bool:
+    types = part.get("type")
+    if types is not None:
+        allowed = [types] if isinstance(types, str) else types
+        if not any(kind in allowed for kind in _TYPES[type(value)]):
+            return False
+    if isinstance(value, dict):
+        required = part.get("required")
+        if isinstance(required, list) and not all(name in value for name in required):
+            return False
+    options = part.get("enum")
+    if isinstance(options, list) and not any(option == value for option in options):
+        return False
+    return "const" not in part or bool(part["const"] == value)

@@ -1,8 +1,8 @@
 """A tolerant single-pass parser of one JSON-like value that records every repair it makes.
 
-It knows notations (JSON, JavaScript, Python), but no schema. Ambiguous text is rejected, or left to
-the caller as a numbered choice. A text that ends inside a word, number or string, or after a comma
-or colon, was truncated and is rejected as a whole.
+It knows notations (JSON, JavaScript, Python), but no schema. Ambiguous text is rejected. A text
+that ends inside a word, number or string, or after a comma or colon, was truncated and is rejected
+as a whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ._notation import (
     KEY_AHEAD,
     OMISSION,
     PAIRS,
+    PREFIXED,
     SEPARATOR,
     SPACE,
     ReadError,
@@ -34,17 +35,11 @@ MAX_DEPTH = 100
 class Reader(ScalarReader):
     """Parses values out of one text."""
 
-    def __init__(self, text: str, choices: tuple[int, ...] = ()) -> None:
-        """Parse `text`; at the n-th closer of the wrong kind take ``choices[n]`` (0, 1 or 2)."""
-        self._choices = choices
-        super().__init__(text)
-
     def _reset(self) -> None:
         super()._reset()
         self._sources: dict[ScalarId, str] = {}
         self._open: list[str] = []
         self._ends: list[OpenEnd] = []
-        self.choice_count = 0
         self._token_end = -1
         self.committed = False
         self.quoted = False
@@ -60,8 +55,7 @@ class Reader(ScalarReader):
         self._reset()
         holder: list[Any] = []
         end = self._read_value(position, holder, 0, "root")
-        end = self._continue_closed_object(end, holder[0])
-        return Reading(holder[0], end, self._repairs, self._sources, self._ends, self.choice_count)
+        return Reading(holder[0], end, self._repairs, self._sources, self._ends)
 
     def read_members(self, position: int) -> Reading:
         """Parse the members at `position` of an object whose opening brace is missing."""
@@ -71,7 +65,7 @@ class Reader(ScalarReader):
         self._open.append("{")
         end = self._read_members(position, value, 1, position)
         self._open.pop()
-        return Reading(value, end, self._repairs, self._sources, self._ends, self.choice_count)
+        return Reading(value, end, self._repairs, self._sources, self._ends)
 
     # -- position and bookkeeping ------------------------------------------------------------
 
@@ -131,10 +125,13 @@ class Reader(ScalarReader):
         elif sign == "[" or (sign == "(" and role != "root"):
             value = []
             end = self._read_container(position, value, sign)
+        elif PREFIXED.match(text, position):
+            self._record("quotes", sign, "")
+            value, end = self._read_strings(position + 1, role)
         elif sign in PAIRS:
             value, end = self._read_strings(position, role)
         else:
-            value, end, source = self._read_scalar(position)
+            value, end, source = self._read_scalar(position, role)
             if source is not None:
                 self._sources[id(holder), key] = source
         if sign not in "{[(":
@@ -167,11 +164,9 @@ class Reader(ScalarReader):
                 return position
             sign = text[position]
             if sign in "}])":
-                end = self._read_closer(position, "{")
-                if end is not None:
-                    return end
-                position = self._skip_separator(position + 1, "{")
-                continue
+                if sign == "}":
+                    return position + 1
+                raise ReadError(position, ambiguous=True)
             position = self._member(position, value, depth)
             position = self._skip_separator(position, "{")
 
@@ -200,6 +195,9 @@ class Reader(ScalarReader):
 
     def _read_key(self, position: int) -> tuple[str, int]:
         text = self.text
+        if PREFIXED.match(text, position):
+            self._record("quotes", text[position], "")
+            position += 1
         if text[position] in PAIRS:
             key, end = self._read_string(position, "key")
             if "\n" in text[position:end]:
@@ -213,6 +211,19 @@ class Reader(ScalarReader):
         self._record("unquoted_key", match.group(), json.dumps(match.group()))
         return match.group(), match.end()
 
+    def _read_comma(self, position: int, sign: str) -> int:
+        """Return the position of the next part, or of the closing bracket."""
+        if sign == ";":
+            self._record("separator", ";", ",")
+        after = self._skip(position + 1)
+        if self._at_end(after):
+            raise ReadError(after, cut=True)
+        if self.text[after] in "}])":
+            self._record("trailing_comma", ",", "")
+        elif self.text[after] == ",":
+            raise ReadError(after, ambiguous=True)
+        return after
+
     def _read_items(self, position: int, value: list[Any], opener: str) -> int:
         start = position
         text = self.text
@@ -223,15 +234,13 @@ class Reader(ScalarReader):
                 self._record_open_end("[", value, start, position)
                 return position
             if text[position] in "}])":
-                end = self._read_closer(position, opener)
-                if end is None:
-                    position = self._skip_separator(position + 1, opener)
-                    continue
+                if text[position] != CLOSER[opener]:
+                    raise ReadError(position, ambiguous=True)
                 if opener == "(":
                     if len(value) == 1 and not commas:
                         raise ReadError(position, ambiguous=True)
                     self._record("tuple", "(", "[")
-                return end
+                return position + 1
             self._path.append(len(value))
             position = self._read_value(position, value, len(value), "item")
             self._path.pop()
@@ -242,7 +251,7 @@ class Reader(ScalarReader):
                 self.committed = True
 
     def _skip_separator(self, position: int, opener: str) -> int:
-        """Return the position after the comma, or the end of the container."""
+        """Return the position after the comma or semicolon, or the end of the container."""
         text = self.text
         ended = position
         position = self._skip(position)
@@ -251,17 +260,8 @@ class Reader(ScalarReader):
         sign = text[position]
         if sign in "}])":
             return position
-        if sign == ",":
-            after = self._skip(position + 1)
-            if after >= self._size:
-                raise ReadError(after, cut=True)
-            if text[after] in "}])" or self._at_end(after):
-                if self._at_end(after):
-                    raise ReadError(after, cut=True)
-                self._record("trailing_comma", ",", "")
-            elif text[after] == ",":
-                raise ReadError(after, ambiguous=True)
-            return after
+        if sign in ",;":
+            return self._read_comma(position, sign)
         ahead = KEY_AHEAD if opener == "{" else ITEM_AHEAD
         apart = position > ended or text[position - 1] in "\"'}]\u201d"
         if not apart or ahead.match(text, position) is None:
@@ -272,43 +272,6 @@ class Reader(ScalarReader):
             raise ReadError(position, ambiguous=True)
         self._record("missing_comma", "", ",")
         return position
-
-    def _read_closer(self, position: int, opener: str) -> int | None:
-        """Return the position after the closer at `position`; None if it must be skipped."""
-        sign = self.text[position]
-        if sign == CLOSER[opener]:
-            return position + 1
-        options = [1, 2]
-        if any(CLOSER[outer] == sign for outer in self._open[:-1]):
-            options.insert(0, 0)
-        number, self.choice_count = self.choice_count, self.choice_count + 1
-        choice = self._choices[number] if number < len(self._choices) else options[0]
-        if choice not in options:
-            raise ReadError(position, ambiguous=True)
-        if choice == 0:
-            self._record("missing_closer", "", CLOSER[opener])
-            return position
-        if choice == 1:
-            self._record("wrong_closer", sign, CLOSER[opener])
-            return position + 1
-        self._record("extra_closer", sign, "")
-        return None
-
-    def _continue_closed_object(self, end: int, value: Any) -> int:
-        """Continue an object that was closed too early: ``}, "key": ...`` follows."""
-        while isinstance(value, dict) and not self._ends:
-            after = self._skip_blank(end)
-            if not self.text.startswith(",", after):
-                return end
-            after = self._skip_blank(after + 1)
-            quoted = self.text[after : after + 1] in ('"', "'", "\u201c")
-            if not quoted or KEY_AHEAD.match(self.text, after) is None:
-                return end
-            self._record("extra_closer", "}", "")
-            self._open.append("{")
-            end = self._read_members(after, value, 1, after)
-            self._open.pop()
-        return end
 
 
 _ABSENT = object()

@@ -36,8 +36,6 @@ class Reading:
     sources: dict[ScalarId, str]
     """Source text of numbers and words, if their value does not determine it."""
     open_ends: list[OpenEnd] = field(default_factory=list)
-    choices: int = 0
-    """Number of closing brackets of the wrong kind, each of which left a choice."""
 
 
 def json_equal(left: Any, right: Any) -> bool:

@@ -1,13 +1,15 @@
 """Recover the one conforming value of a damaged text, or nothing.
 
 Rule 1: no data is invented, dropped, rounded or chosen; every edit is in `EDITS`.
-Rule 2: two different conforming values, or one that contradicts the other, recover nothing.
+Rule 2: two different conforming values, or one that contradicts the other, recover nothing. The
+        readings of a damaged text at one structural edit are all compared.
 Rule 3: a truncated text is not completed: closers are added only after a complete value.
 Rule 4: time is linear in the text and bounded for any text; so is depth.
 """
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -26,16 +28,16 @@ from ._edits import Repair, Repairs
 from ._envelopes import unwrap_layers
 from ._fit import Fitter
 from ._names import collect_property_names, normalize
-from ._places import property_names_at
+from ._places import Place, property_names_at
 from ._reading import OpenEnd, Reading, json_equal
+from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
+from ._violations import pointer
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is parsed; the longest answers of models today are near 500,000."""
-MAX_MOVES = 64
-"""Positions tried for one misplaced closer."""
 
 _OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
 
@@ -45,6 +47,19 @@ _CODE_AFTER = re.compile(
     re.MULTILINE,
 )
 """Code that changes the value after its literal: the final value is not in the text."""
+
+_VALUE_PART = re.compile(
+    r"\s*(?:(?:[^{}\[\]\"'<`]*?)```\w*[ \t]*\n(?P<fenced>.*?)\n[ \t]*```[^{}\[\]\"<`]*"
+    r"|(?:[^{}\[\]\"'<`,:]*(?=[{\[])|[^{}\[\]\"'<`]*\n(?=[{\[])|(?=[\",:}\]]))(?P<bare>[^`]*?))(?:<\|\w+\|>|</s>|\s)*",
+    re.DOTALL,
+)
+"""Prose without signs, a code block or none, and one value that may be damaged."""
+_STRUCTURAL = frozenset(
+    {"missing_closer", "extra_closer", "inner_quote",
+     "missing_opener", "missing_comma", "unquoted_text"}
+)  # fmt: skip
+"""Repairs that are compared with all others at one edit."""
+_KEY_INSIDE = re.compile(r"(\w[^\"',:]*?)(?=[\"']?\s*:|\"\s)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +98,81 @@ def recover(text: str, schema: Any) -> Recovered | None:
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
             return _Recovery(text, contract).recover_string(value)
-    return _Recovery(text, contract).recover_any()
+    found = _Recovery(text, contract).recover_any()
+    if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
+        return found
+    decided = _decide(found, text, contract)
+    return _recover_encoded(text, contract) if decided is None and found is None else decided
+
+
+def _recover_encoded(text: str, contract: Contract) -> Recovered | None:
+    """Recover from a text in which every quotation mark, or every brace, is escaped."""
+    plain = text.strip()
+    if "&quot;" in plain and '"' not in plain:
+        plain = html.unescape(plain)
+    elif _is_doubled(plain, '"') or (
+        plain[:2] + plain[-2:] == '"{}"' and _is_doubled(plain[1:-1], '"')
+    ):
+        plain = plain.removeprefix('"').removesuffix('"').replace('""', '"')
+    elif _is_doubled(plain, "{") and _is_doubled(plain, "}"):
+        plain = plain.replace("{{", "{").replace("}}", "}")
+    else:
+        return None
+    found = _Recovery(plain, contract).recover_any()
+    if found is None or any(repair.kind in _STRUCTURAL for repair in found.repairs):
+        return None
+    escaped = Repair("", "escaped_text", text[:40], plain[:40])
+    return Recovered(found.value, (escaped, *found.repairs))
+
+
+def _is_doubled(text: str, sign: str) -> bool:
+    runs = re.findall(f"{re.escape(sign)}+", text)
+    return bool(runs) and all(len(run) % 2 == 0 for run in runs)
+
+
+def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered | None:
+    """Compare `found`, which took a structural repair, with the readings at one edit."""
+    if found is not None and _swallows_key(found, contract):
+        found = None
+    place = Place(contract.schema)
+    around = _VALUE_PART.fullmatch(text)
+    if around is None:
+        return found
+    body = around.group("fenced") or around.group("bare")
+    search = SlipSearch(body, place)
+    slips = search.find()
+    if slips is None:
+        return None
+    if not (slips := [slip for slip in slips if contract.conforms(slip.value)]):
+        return found
+    best = min(slip.weight for slip in slips)
+    first, *others = [slip for slip in slips if slip.weight == best]
+    if not all(json_equal(first.value, other.value) for other in others):
+        return None
+    if first.swallows:
+        return None
+    if found is not None or search.truncated:
+        return found if found is not None and json_equal(found.value, first.value) else None
+    outside = [
+        Repair("", "surrounding_text", part.strip()[:200], "")
+        for part in text.split(body, 1)
+        if part.strip()
+    ]
+    repair = Repair(
+        pointer(first.path), first.kind, first.around, f"{first.before!r} -> {first.after!r}"
+    )
+    return Recovered(first.value, (*outside, repair))
+
+
+def _swallows_key(found: Recovered, contract: Contract) -> bool:
+    """True if a repaired text holds a declared key and its mark or colon, or is quoted twice."""
+    names = collect_property_names(contract.schema)
+    texts = [repair.after for repair in found.repairs if repair.kind == "inner_quote"]
+    return any(text.startswith('"\\"') and text.endswith('\\""') for text in texts) or any(
+        name in names
+        for text in texts
+        for name in _KEY_INSIDE.findall(text.replace('\\"', '"')[1:-1])
+    )
 
 
 def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:
@@ -114,7 +203,7 @@ def was_cut(text: str) -> bool:
         found = find_candidates(text[:MAX_TEXT_CHARS], ())
     except AmbiguousTextError as error:
         return error.cut
-    return any(reading.open_ends for one in found for reading in one.readings)
+    return any(one.reading.open_ends for one in found)
 
 
 class _Recovery:
@@ -158,7 +247,7 @@ class _Recovery:
         values: list[tuple[Candidate, Recovered]] = []
         failed: list[Candidate] = []
         for candidate in found:
-            own = [r for reading in candidate.readings for r in self._conforming_values(reading)]
+            own = self._conforming_values(candidate.reading)
             values += [(candidate, one) for one in own]
             if not own:
                 failed.append(candidate)
@@ -179,11 +268,9 @@ class _Recovery:
     def _conforming_values(self, reading: Reading) -> list[Recovered]:
         """Return the conforming interpretations of `reading`; two or more mean ambiguity."""
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
-            if any(True for _ in self._move_closer(reading)):
-                return [Recovered(reading.value, ()), Recovered(None, ())]
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in unwrap_layers(reading.value, self._answer_names):
+        for shape in unwrap_layers(reading.value, self._answer_names, self._names):
             if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))
@@ -193,11 +280,6 @@ class _Recovery:
             fitted = fitter.fit(shape.value, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
-        if not found:
-            for value in self._move_closer(reading):
-                if not any(json_equal(value, one.value) for one in found):
-                    moved = Repair("", "moved_closer", "}", "}")
-                    found.append(Recovered(value, (*reading.repairs.made, moved)))
         return found
 
     def _is_complete(self, ends: list[OpenEnd], path: tuple[str | int, ...] | None) -> bool:
@@ -221,56 +303,13 @@ class _Recovery:
                 return False
         return True
 
-    def _move_closer(self, reading: Reading) -> Iterator[Any]:
-        """Yield conforming values with the one missing closer before the end.
-
-        Members move only if they are declared at their new position and not at the old one, and
-        the object that receives them must then be complete.
-        """
-        if len(reading.open_ends) != 1 or reading.open_ends[0].opener != "{":
-            return
-        end = reading.open_ends[0]
-        outer = reading.value
-        for part in end.path:
-            outer = outer[part]
-        name = next(reversed(outer))
-        inner = outer[name]
-        if not isinstance(inner, dict):
-            return
-        here = property_names_at(self._contract.schema, end.path)
-        there = property_names_at(self._contract.schema, (*end.path, name))
-        keys = list(inner)
-        for index in range(len(keys) - 1, max(0, len(keys) - MAX_MOVES), -1):
-            key = keys[index]
-            if key not in here or key in there or key in outer:
-                return
-            moving = keys[index:]
-            if end.certain or here <= {*outer, *moving}:
-                value = self._apply_move(reading.value, outer, inner, moving)
-                if value is not None:
-                    yield value[0]
-
-    def _apply_move(
-        self, root: Any, outer: dict[str, Any], inner: dict[str, Any], moving: list[str]
-    ) -> tuple[Any] | None:
-        """Return a copy of `root` with the members `moving` one level up, if it conforms."""
-        for key in moving:
-            outer[key] = inner.pop(key)
-        try:
-            if not self._contract.conforms(root):
-                return None
-            return (json.loads(json.dumps(root)),)
-        finally:
-            for key in moving:
-                inner[key] = outer.pop(key)
-
     # -- several values, and the text around them --------------------------------------------
 
     def _recover_rows(self, found: list[Candidate]) -> Recovered | None:
         """Recover consecutive objects as the list that the contract requires."""
-        readings = [c.readings[0] for c in found if len(c.readings) == 1]
+        readings = [c.reading for c in found]
         ends = any(r.open_ends for r in readings)
-        whole = len(readings) == len(found) and all(isinstance(r.value, dict) for r in readings)
+        whole = all(isinstance(r.value, dict) for r in readings)
         if not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
@@ -281,10 +320,8 @@ class _Recovery:
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
         """True if a non-conforming value has the same fields with other values."""
-        return any(
-            self._mentions_fields(reading.value) and not _is_subset(reading.value, chosen)
-            for reading in candidate.readings
-        )
+        value = candidate.reading.value
+        return self._mentions_fields(value) and not _is_subset(value, chosen)
 
     def _mentions_fields(self, value: Any) -> bool:
         if isinstance(value, list):
@@ -306,7 +343,7 @@ class _Recovery:
             if not text:
                 continue
             kind = "surrounding_text"
-            if part is after and not text.strip("}] \t\r\n;"):
+            if part is after and text != ";" and not text.strip("}] \t\r\n;"):
                 kind = "extra_closer"
             elif part is before and re.search(r"<\s*/?\s*think|THINK\]", text, re.IGNORECASE):
                 kind = "thinking"

@@ -14,6 +14,7 @@ from ._notation import (
     DELIMITER,
     ESCAPE,
     ESCAPED,
+    GROUPED,
     INNER_JSON,
     KEY_AHEAD,
     LEADING_ZERO,
@@ -38,6 +39,8 @@ __all__ = ["ScalarReader"]
 
 MAX_INNER_QUOTES = 1_000
 """Unescaped quotes inside the strings of one text; each costs a lookahead."""
+
+_MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
 
 
 class ScalarReader:
@@ -71,9 +74,13 @@ class ScalarReader:
 
     # -- numbers and words --------------------------------------------------------------------
 
-    def _read_scalar(self, position: int) -> tuple[Any, int, str | None]:
+    def _read_scalar(self, position: int, role: str) -> tuple[Any, int, str | None]:
         """Parse a number, word or bare text: value, end, and source text if the value loses it."""
         text = self.text
+        match = GROUPED.match(text, position)
+        if match is not None and role == "member" and _MEMBER_END.match(text, match.end()):
+            # What follows is no key, so that the commas belong to the number.
+            return match.group(), match.end(), None
         match = NUMBER.match(text, position)
         if match is not None and DELIMITER.match(text, match.end()):
             self._number_end = match.end()
@@ -214,7 +221,7 @@ class ScalarReader:
         if code not in ESCAPED:
             # `\d`: a backslash and a d in Python, a d in JavaScript.
             raise ReadError(position, ambiguous=True)
-        if code in "'\n`":
+        if code in "'\n`_":
             self._record("escape", found.group(), ESCAPED[code])
         return ESCAPED[code]
 
@@ -256,7 +263,7 @@ class ScalarReader:
         if sign == "+":
             after = self._skip_blank(after + 1)
             return after < self._size and text[after] in PAIRS
-        if sign == ",":
+        if sign in ",;":
             return role == "item" or self._member_follows(after + 1)
         if role == "item":
             return sign in "\"'\u201c{[" and (after > end or sign in "{[")

@@ -10,11 +10,13 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from ptc.structured import recover
 from ptc.structured._reading import json_equal
+from tests.fuzz import slips
 
 SHARED = Path(os.environ.get("PTC_SHARED", Path(__file__).parents[3] / "shared"))
 ROWS = SHARED / "data" / "structured" / "mutations_dev.jsonl"
@@ -43,3 +45,16 @@ def test_damaged_answers_are_recovered_without_a_wrong_value() -> None:
     print(f"{'all':24}{recovered.total():5} of {total.total():5}, wrong {len(wrong)}")  # noqa: T201  # a report
     assert not wrong
     assert recovered.total() >= 1_500
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not ROWS.exists(), reason=f"no corpus at {SHARED}; set PTC_SHARED to its folder"
+)
+def test_single_structural_slips_are_recovered_without_a_wrong_value() -> None:
+    chance = Random(1)
+    documents = list(slips.read_documents(ROWS))
+    chance.shuffle(documents)
+    results = Counter(map(slips.judge, slips.list_slips(documents, chance, 1, 120)))
+    assert results["wrong"] == 0
+    assert results["right"] >= 0.85 * results.total()

@@ -7,6 +7,7 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from ptc.structured import EDITS, Contract, Recovered, recover
 from ptc.structured._reading import json_equal
+from tests.fuzz import slips
 
 ROWS = Path(__file__).parents[2] / "programs" / "structured" / "recover.jsonl"
 PROPERTIES: dict[str, Any] = {
@@ -121,6 +123,8 @@ HOSTILE = {
     "wrong closers": '{"tags": [' + "}" * 1_000,
     "thinking that never ends": "<think>" * 20_000,
     "openers in prose": "[x " * 50_000,
+    "nested lists, one closer missing": "[" * 5_000 + "]" * 4_999,
+    "members, one closer missing": '{"a": {' + '"k": 1, ' * 500 + '"name": "x"}',
 }
 
 
@@ -167,6 +171,10 @@ GROWING: dict[str, Callable[[int], str]] = {
     "thinking": lambda n: "<think>{</think>" * n + "{'name': 'x'}",
     "closers": lambda n: "{'name': 'x'" + "]}" * n,
     "commas": lambda n: "{'name': 'x'" + ", " * n,
+    "a colon missing behind rows": lambda n: "[" + '{"name": "x"}, ' * n + '{"name" "x"}]',
+    "a mark missing before commas": lambda n: '{"name": "' + "a, " * n + '"age": 5}',
+    "a closer missing behind members": lambda n: '{"name": {' + '"a": 1, ' * n + '"b": 1}',
+    "marks missing": lambda n: "[" + '"a" ' * n + "]",
     "escaped": lambda n: '{\\"name\\": \\"' + "x\\n" * n + '\\"}',
 }
 
@@ -351,6 +359,21 @@ def test_two_different_answers_in_one_text_yield_nothing(
     text = pattern.replace("{}", json.dumps(value), 1).replace("{}", json.dumps(other[1]), 1)
     if text.count(json.dumps(value)) == 1:
         assert value_of(text, schema) is NOTHING, text
+
+
+@settings(FEWER, deadline=None, derandomize=True)
+@given(documents(), st.sampled_from([None, 2]), st.randoms(use_true_random=False))
+def test_single_slip_yields_the_original_value_or_another_reading_at_one_edit(
+    document: tuple[dict[str, Any], Any], indent: int | None, chance: Random
+) -> None:
+    schema, value = document
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    at = chance.choice(slips.structural_positions(text))
+    text = text[:at] + chance.choice(["", text[at] * 2, *slips.SIGNS]) + text[at + 1 :]
+    found = value_of(text, schema)
+    if found is not NOTHING and not json_equal(found, value):
+        readings = slips.within_one_edit(text, Contract(schema))
+        assert json.dumps(found, sort_keys=True) in readings or found == json.loads(text), text
 
 
 PLAIN = ("alpha", "beta", "x y", "n1", "zed", "Zorn", "in progress")

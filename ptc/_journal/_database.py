@@ -36,10 +36,13 @@ class Database:
 
     @contextmanager
     def errors(self, action: Literal["opened", "read", "written"]) -> Iterator[None]:
-        """Convert errors of SQLite and of the file system to `JournalError`."""
+        """Convert errors of SQLite, of the file system and of values to `JournalError`.
+
+        A text with a lone surrogate, such as a comment of an approver, has no form in SQLite.
+        """
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeEncodeError, OverflowError) as error:
             msg = f"{self.label} cannot be {action}: {error}"
             raise JournalError(msg) from error
 

@@ -431,6 +431,20 @@ async def test_write_failure_is_raised_at_the_barrier_and_logged(
     assert "runs are not recorded" in caplog.text
 
 
+async def test_value_that_sqlite_cannot_hold_is_an_error_and_later_runs_are_recorded(
+    journal: SqliteJournal,
+) -> None:
+    # It ended the thread that writes, and every later barrier waited for ever.
+    lease = journal.start_run(run_row())
+    journal.append(lease, DecisionRow("1", "approval", "approve", b"null", "ann", "\ud800", 2))
+    with anyio.fail_after(10):
+        with pytest.raises(JournalError, match="surrogates not allowed"):
+            await journal.barrier(lease)
+        other = journal.start_run(run_row("r2"))
+        await journal.barrier(other)
+    assert journal.load("r2").run == run_row("r2")
+
+
 async def test_in_memory_journal_records_runs() -> None:
     journal = SqliteJournal(None)
     await journal.barrier(record_sample_run(journal))

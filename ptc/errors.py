@@ -168,7 +168,7 @@ class RunError(PtcError):
 
 
 class TruncatedError(PtcError):
-    """Raised when a model's answer was truncated by a token limit or a lost connection.
+    """Raised when a model's answer was truncated by a token limit.
 
     The model made no mistake that a repair prompt could name. Retry with more room for the answer.
 

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
+from ._prefixes import PrefixValidator
 from ._publish import object_schema, outer_schema, wrapper_key
 from ._violations import Violation, collect_violations, pointer
 
@@ -54,6 +55,7 @@ class Contract:
         "_adapter",
         "_formats",
         "_object_schema",
+        "_prefixes",
         "_validator",
         "name",
         "resources",
@@ -84,6 +86,7 @@ class Contract:
         self.resources: Mapping[str, Any] = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
         self._object_schema: dict[str, Any] | None = None
+        self._prefixes: PrefixValidator | None = None
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
@@ -181,6 +184,14 @@ class Contract:
         if self._object_schema is None:
             self._object_schema = object_schema(self.schema, self.resources)
         return self._object_schema
+
+    def prefixes(self) -> PrefixValidator:
+        """Return the validator of values that are still being written."""
+        if self._prefixes is None:
+            self._prefixes = PrefixValidator(
+                self.schema, formats=self._formats, resources=self.resources
+            )
+        return self._prefixes
 
     def outer(self) -> Contract:
         """Return the contract of `object_schema`, or this contract if nothing is wrapped."""

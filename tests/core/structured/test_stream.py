@@ -176,7 +176,8 @@ def test_truncated_number_is_never_shown() -> None:
     seen = partials(parser, '{"n": 1234')
     assert [partial.value for partial in seen] == [{}]
     with pytest.raises(TruncatedError, match="inside its outermost value; ask again with a higher"):
-        parser.finish()
+        parser.finish(ended=False)
+    assert parser.finish() is None
     assert parser.feed("5") is None
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,7 +22,7 @@ from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
 from ._prefixes import PrefixValidator
-from ._publish import object_schema, outer_schema, wrapper_key
+from ._publish import list_schema, object_schema, outer_schema, wrapper_key
 from ._violations import Violation, collect_violations, pointer
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Contract:
         "_formats",
         "_object_schema",
         "_prefixes",
+        "_source",
         "_validator",
         "name",
         "resources",
@@ -83,6 +85,7 @@ class Contract:
             UsageError: If `schema` is neither, too large, too deep, or has an unresolved reference.
         """
         self.name: str = name
+        self._source = schema
         self.resources: Mapping[str, Any] = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
         self._object_schema: dict[str, Any] | None = None
@@ -199,6 +202,13 @@ class Contract:
             return self
         schema = outer_schema(self.schema, self.resources)
         return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
+
+    def list_of(self) -> Contract:
+        """Return the contract of a list of the answers of this contract."""
+        if self._adapter is not None:
+            return Contract(GenericAlias(list, self._source), name=self.name)
+        schema = list_schema(self.schema, self.resources)
+        return Contract(schema, name=self.name, formats=self._formats)
 
     def unwrap(self, value: Any) -> Any:
         """Return the answer inside the wrapper of `object_schema`, or `value` without a wrapper."""

@@ -26,7 +26,7 @@ from ._violations import pointer
 if TYPE_CHECKING:
     from ._edits import Repair
 
-__all__ = ["Partial", "StreamParser", "extends"]
+__all__ = ["Partial", "StreamParser", "copy_value", "extends"]
 
 _Path = tuple[str | int, ...]
 _ABSENT = object()
@@ -103,7 +103,7 @@ class StreamParser:
         self._done = False
         self._last: Partial | None = None
         self._open_path: _Path = ()
-        self._items: list[Any] = []
+        self._elements: list[Any] = []
         self._is_refuted = False
         self._new_chars = 0
         self._size = 0
@@ -126,7 +126,7 @@ class StreamParser:
             return None
         return self._partial(tree)
 
-    def take_items(self) -> list[Any]:
+    def take_elements(self) -> list[Any]:
         """Return the finished items of the answer, a list, that were not returned before.
 
         Each conforms to the schema of the items. Rules about the whole list, such as ``minItems``,
@@ -134,14 +134,14 @@ class StreamParser:
         and neither are those after it. After `finish`, the rest of the final list is returned, if
         it starts with the items so far; otherwise the final partial has `Partial.reset`.
         """
-        items = self._finished_items()
-        taken = len(self._items)
-        while not self._is_refuted and len(self._items) < len(items):
-            if not self._prefixes.accepts_item(items, len(self._items)):
+        items = self._finished_elements()
+        taken = len(self._elements)
+        while not self._is_refuted and len(self._elements) < len(items):
+            if not self._prefixes.accepts_item(items, len(self._elements)):
                 self._is_refuted = True
             else:
-                self._items.append(_copy(items[len(self._items)]))
-        return [_copy(item) for item in self._items[taken:]]
+                self._elements.append(copy_value(items[len(self._elements)]))
+        return [copy_value(item) for item in self._elements[taken:]]
 
     def finish(self, *, ended: bool = True, lost: bool = False) -> Partial | None:
         """Return the final answer; None if no value conforms and the model must be asked again.
@@ -176,7 +176,7 @@ class StreamParser:
         self._done = True
         self._tree = None
         self._final = found.value
-        if self._items and not extends(self._items, found.value):
+        if self._elements and not extends(self._elements, found.value):
             reset = self._is_refuted = True
         return Partial(found.value, self._attempt, reset, True, None, found.repairs)
 
@@ -237,7 +237,7 @@ class StreamParser:
         return rest
 
     def _is_shown(self) -> bool:
-        return self._last is not None or bool(self._items)
+        return self._last is not None or bool(self._elements)
 
     # -- partials ----------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class StreamParser:
             return value[self._wrapper]
         return value
 
-    def _finished_items(self) -> list[Any]:
+    def _finished_elements(self) -> list[Any]:
         """Return the items of the list so far, without the one that is being written."""
         tree = self._tree
         value = self._final if tree is None else self._plain(tree)
@@ -273,7 +273,7 @@ class StreamParser:
             return None
         if whole is _ABSENT:
             return None
-        value = _copy(whole)
+        value = copy_value(whole)
         before = self._last
         if before is not None and json_equal(before.value, value) and not tree.closed:
             return None
@@ -323,7 +323,8 @@ def extends(before: Any, after: Any) -> bool:
     return json_equal(before, after)
 
 
-def _copy(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
+    """Copy plain JSON data."""
     if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+        return {key: copy_value(item) for key, item in value.items()}
+    return [copy_value(item) for item in value] if isinstance(value, list) else value

@@ -90,7 +90,6 @@ class StreamParser:
         self._prefixes = self._contract.prefixes()
         self._step = step_chars
         self._attempt = 0
-        self._final: Any = None
         self.restart()
 
     def restart(self) -> None:
@@ -104,6 +103,7 @@ class StreamParser:
         self._last: Partial | None = None
         self._open_path: _Path = ()
         self._elements: list[Any] = []
+        self._final: Any = None
         self._is_refuted = False
         self._new_chars = 0
         self._size = 0
@@ -134,13 +134,13 @@ class StreamParser:
         and neither are those after it. After `finish`, the rest of the final list is returned, if
         it starts with the items so far; otherwise the final partial has `Partial.reset`.
         """
-        items = self._finished_elements()
+        items, finished = self._list_so_far()
         taken = len(self._elements)
-        while not self._is_refuted and len(self._elements) < len(items):
+        while not self._is_refuted and len(self._elements) < finished:
             if not self._prefixes.accepts_item(items, len(self._elements)):
                 self._is_refuted = True
             else:
-                self._elements.append(copy_value(items[len(self._elements)]))
+                self._elements.append(items[len(self._elements)])
         return [copy_value(item) for item in self._elements[taken:]]
 
     def finish(self, *, ended: bool = True, lost: bool = False) -> Partial | None:
@@ -176,8 +176,11 @@ class StreamParser:
         self._done = True
         self._tree = None
         self._final = found.value
-        if self._elements and not extends(self._elements, found.value):
-            reset = self._is_refuted = True
+        self._is_refuted = False
+        if self._elements:
+            kept = found.value[: len(self._elements)] if isinstance(found.value, list) else None
+            self._is_refuted = not json_equal(kept, self._elements)
+            reset = reset or self._is_refuted
         return Partial(found.value, self._attempt, reset, True, None, found.repairs)
 
     def _interruption(self, text: str, *, lost: bool) -> TruncatedError | ModelError:
@@ -247,14 +250,14 @@ class StreamParser:
             return value[self._wrapper]
         return value
 
-    def _finished_elements(self) -> list[Any]:
-        """Return the items of the list so far, without the one that is being written."""
+    def _list_so_far(self) -> tuple[list[Any], int]:
+        """Return the answer, if it is a list, and the number of its finished items."""
         tree = self._tree
         value = self._final if tree is None else self._plain(tree)
         if not isinstance(value, list):
-            return []
+            return [], 0
         path = () if tree is None else self._inner_path(tree)
-        return value[: path[0]] if path and isinstance(path[0], int) else value
+        return value, path[0] if path and isinstance(path[0], int) else len(value)
 
     def _inner_path(self, tree: Incremental) -> _Path:
         """Return the path to the part that is being written, from the unwrapped answer."""

@@ -289,6 +289,14 @@ def test_parser_returns_the_rest_of_a_repaired_list_at_its_end() -> None:
     assert parser.take_elements() == []
 
 
+def test_parser_returns_elements_that_were_repaired_at_its_end() -> None:
+    parser = StreamParser({"type": "array", "items": {"type": "integer"}})
+    assert taken(parser, '[1, "2", 3]') == [(3, 1)]
+    last = parser.finish()
+    assert last is not None
+    assert (last.value, last.reset, parser.take_elements()) == ([1, 2, 3], False, [2, 3])
+
+
 def test_parser_marks_a_final_answer_that_contradicts_its_elements() -> None:
     parser = StreamParser({"type": "array", "items": {"type": "integer"}})
     assert taken(parser, "[1, 2] was thinking.</think>[3]") == [(3, 1), (6, 2)]

@@ -307,10 +307,11 @@ class StreamParser:
 def _without(value: Any, path: _Path) -> Any:
     """Copy the containers along `path`, without the part at its end."""
     copied = value.copy()
-    if len(path) > 1:
-        copied[path[0]] = _without(value[path[0]], path[1:])
+    head, rest = path[0], path[1:]
+    if rest:
+        copied[head] = _without(value[head], rest)
     else:
-        del copied[path[0]]
+        del copied[head]
     return copied
 
 

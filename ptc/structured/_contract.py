@@ -208,7 +208,7 @@ class Contract:
         if self._adapter is not None:
             return Contract(GenericAlias(list, self._source), name=self.name)
         schema = list_schema(self.schema, self.resources)
-        return Contract(schema, name=self.name, formats=self._formats)
+        return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
 
     def unwrap(self, value: Any) -> Any:
         """Return the answer inside the wrapper of `object_schema`, or `value` without a wrapper."""

@@ -62,7 +62,10 @@ class PrefixValidator:
             resources: Documents that its references may name, by URI.
         """
         prefixes = _Prefixes(schema, resources)
-        self._validator = _schema.compile_schema(prefixes.schema, "schema", formats=formats)
+        # Linked, so that the resources are needed only for a metaschema among them.
+        self._validator = _schema.compile_schema(
+            prefixes.schema, "schema", formats=formats, resources=resources
+        )
         self._tuple_items = prefixes.tuple_items
 
     def accepts(self, value: Any, path: _Path) -> bool:

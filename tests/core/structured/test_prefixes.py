@@ -166,3 +166,15 @@ def test_whole_answer_is_accepted_however_it_ended() -> None:
     last = parser.finish(ended=False, lost=True)
     assert last is not None
     assert last.value == {"k": "x"}
+
+
+def test_schema_of_a_metaschema_of_its_own_is_streamed() -> None:
+    uri = "https://example.com/meta"
+    own = {
+        "$id": uri,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$vocabulary": {"https://json-schema.org/draft/2020-12/vocab/applicator": True},
+    }
+    contract = Contract({"$schema": uri, "properties": {"k": {"minimum": 9}}}, resources={uri: own})
+    assert stream(contract, '{"k": 1}')[-1] == {"k": 1}
+    assert contract.list_of().conforms([{"k": 1}])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._extraction._extraction import Extraction as Extraction
     from ._extraction._row import Conflict, Evidence, ExtractedRow, ExtractionReport, RowError
     from ._facts import Layer as Layer
+    from ._generation._elements import ElementStream as ElementStream
     from ._generation._generate import Fallback, Generated
     from ._generation._prompt_tool import prompt_tool as prompt_tool
     from ._programs._saved import SavedProgram as SavedProgram
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ._runs._violation import Violation as Violation
     from ._runs._webhook import Webhook, WebhookDelivery
     from ._session._blocking import BlockingSession
+    from ._session._blocking_elements import BlockingElementStream as BlockingElementStream
     from ._session._blocking_extraction import BlockingExtraction as BlockingExtraction
     from ._session._session import Session
     from ._tools._allow import Allow as Allow
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from ._tools._tool import Tool, ToolCall, define_tool, tool
     from ._tools._tool_result import ToolResult as ToolResult
     from ._tools._toolset import Toolset as Toolset
+    from .errors import ElementsChangedError as ElementsChangedError
     from .errors import GenerationError as GenerationError
     from .errors import JournalError as JournalError
     from .errors import ModelError as ModelError
@@ -76,6 +79,7 @@ __all__ = [
     "ApprovalRequest",
     "Attachment",
     "AttachmentRef",
+    "BlockingElementStream",
     "BlockingExtraction",
     "BlockingSession",
     "Cache",
@@ -85,6 +89,8 @@ __all__ = [
     "Decision",
     "Document",
     "Effect",
+    "ElementStream",
+    "ElementsChangedError",
     "Evidence",
     "ExtractedRow",
     "Extraction",
@@ -155,6 +161,7 @@ __getattr__, __dir__ = lazy_exports(
         "_agents._task_tools": ["TaskRequest"],
         "_agents._tool_file": ["tool_from_file"],
         "_session._blocking": ["BlockingSession"],
+        "_session._blocking_elements": ["BlockingElementStream"],
         "_session._blocking_extraction": ["BlockingExtraction"],
         "_extraction._documents": ["Document"],
         "_extraction._extraction": ["Extraction"],
@@ -165,6 +172,7 @@ __getattr__, __dir__ = lazy_exports(
             "ExtractionReport",
             "RowError",
         ],
+        "_generation._elements": ["ElementStream"],
         "_generation._generate": ["Fallback", "Generated"],
         "_generation._prompt_tool": ["prompt_tool"],
         "_facts": ["Layer"],
@@ -198,6 +206,7 @@ __getattr__, __dir__ = lazy_exports(
         "_tools._tool_result": ["ToolResult"],
         "_tools._toolset": ["Toolset"],
         "errors": [
+            "ElementsChangedError",
             "GenerationError",
             "JournalError",
             "ModelError",

@@ -8,6 +8,7 @@
     ├── ToolError         a tool refused or failed: decide, correct, or retry if `retryable`
     ├── RunError          `RunResult.unwrap()` on a run that did not complete
     ├── GenerationError   no answer of a model conforms: change the schema, prompt or model
+    ├── ElementsChangedError  a streamed list changed after a repair: discard its elements
     ├── TruncatedError    a model's answer was truncated: retry with more room
     ├── ModelError        a model was not reached or refused: wait, or fix the request
     ├── JournalError      a recorded run is missing, unreadable, or executed by another process
@@ -25,6 +26,7 @@ from typing import Any, Protocol
 from ._facts import Layer, ModelUsage
 
 __all__ = [
+    "ElementsChangedError",
     "GenerationError",
     "JournalError",
     "ModelError",
@@ -168,7 +170,7 @@ class RunError(PtcError):
 
 
 class TruncatedError(PtcError):
-    """Raised when a model's answer was truncated by a token limit or a lost connection.
+    """Raised when a model's answer was truncated by a token limit.
 
     The model made no mistake that a repair prompt could name. Retry with more room for the answer.
 
@@ -206,6 +208,26 @@ class GenerationError(PtcError):
         self.reason = reason
         self.attempts = attempts
         self.usage = usage
+
+
+class ElementsChangedError(PtcError):
+    """Raised by `stream_elements` if the accepted answer differs from the elements it yielded.
+
+    That can happen only after an answer was lost, truncated or rejected and the model was asked
+    again. Discard the elements, or ask again with `generate_object`.
+
+    Attributes:
+        elements: Number of elements that were yielded.
+        attempts: Every answer, with its text, its parsed value and its violations; the last one
+            conforms.
+        usage: Tokens spent; None if unknown.
+    """
+
+    def __init__(self, message: str, *, elements: int) -> None:
+        super().__init__(message)
+        self.elements = elements
+        self.attempts: tuple[_Attempt, ...] = ()
+        self.usage: ModelUsage | None = None
 
 
 class ModelError(PtcError):

@@ -43,6 +43,7 @@ PROGRAMS = {
         "rejected: (root): the lines add up to 705.00, total says otherwise",
         "3 invoices, 5 requests",
     ],
+    "programs/stream_elements.py": ["3 x chair: 148.50", "12 x pen: 14.40", "attempts: 1"],
     "programs/turns_against_program.py": [
         "compare_budgets             12    yes        13:2",
         "all                         55      6       61:12",

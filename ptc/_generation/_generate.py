@@ -22,14 +22,20 @@ from typing import Any, Generic, Literal, TypeVar
 import anyio
 
 from .._core._arguments import mapping_of, parts_of, require_function
-from ..errors import GenerationError, ModelError, TruncatedError, UsageError
+from ..errors import (
+    ElementsChangedError,
+    GenerationError,
+    ModelError,
+    TruncatedError,
+    UsageError,
+)
 from ..models._model import MODES, Mode, Model, ModelReply, ModelRequest, ModelUsage, Turn
 from ..models._open import ModelSource, OpenModels
 from ..models._refusals import Refusals
 from ..models._usage import report_usage
 from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
 from ._interruptions import Interruptions
-from ._partial_reporter import PartialReporter
+from ._partial_reporter import Collector, Listener, PartialReporter
 from ._question import OnPartial, Question, Validator
 
 __all__ = ["Fallback", "Generated", "generate_object", "require_answer"]
@@ -85,10 +91,12 @@ async def generate_object(
     settings: Mapping[str, Any] | None = None,
     timeout_ms: int = 120_000,
     on_partial: OnPartial | None = None,
+    collector: Collector | None = None,
 ) -> Generated[Any]:
     """Ask a model until its answer conforms: `Session.generate_object` without a session.
 
-    See `GenerateOptions` for the options.
+    See `GenerateOptions` for the options. `collector` receives the elements of an answer that is a
+    list while the model streams.
     """
     require_function("on_partial", on_partial)
     question = Question(
@@ -102,17 +110,18 @@ async def generate_object(
         settings=mapping_of("settings", settings, "a dict by name"),
         timeout_ms=timeout_ms,
     )
-    return await _generate(question, models.get(model), on_partial, models.refusals)
+    listener = Listener(on_partial, collector) if on_partial or collector else None
+    return await _generate(question, models.get(model), listener, models.refusals)
 
 
 async def _generate(
-    question: Question, model: Model, on_partial: OnPartial | None, refusals: Refusals
+    question: Question, model: Model, listener: Listener | None, refusals: Refusals
 ) -> Generated[Any]:
-    generation = _Generation(question, model, on_partial, refusals)
+    generation = _Generation(question, model, listener, refusals)
     try:
         with anyio.move_on_after(question.timeout_ms / 1000):
             return await generation.run()
-    except (TruncatedError, ModelError) as error:
+    except (TruncatedError, ModelError, ElementsChangedError) as error:
         error.attempts, error.usage = generation.attempts, generation.usage
         raise
     msg = f"{model.name} did not finish within timeout_ms={question.timeout_ms:,}"
@@ -125,12 +134,12 @@ class _Generation:
     """State of one `Question` while the model is asked."""
 
     def __init__(
-        self, question: Question, model: Model, on_partial: OnPartial | None, refusals: Refusals
+        self, question: Question, model: Model, listener: Listener | None, refusals: Refusals
     ) -> None:
         self._question = question
         self._refusals = refusals
         self._model = model
-        self._on_partial = on_partial
+        self._listener = listener
         self._fallbacks: list[Fallback] = []
         self._loop: RepairLoop | None = None
         self.usage = ModelUsage()
@@ -193,9 +202,7 @@ class _Generation:
         )
         self._loop = loop
         reporter = (
-            PartialReporter(contract, self._on_partial, wrapped=wrapped)
-            if self._on_partial
-            else None
+            None if self._listener is None else PartialReporter(contract, self._listener, mode=mode)
         )
         prompt_turn = Turn("user", question.prompt)
         request = self._request(mode, prompt_turn)

@@ -98,7 +98,7 @@ class Interruptions:
 
         Raises:
             TruncatedError: If there is no more room.
-            ModelError: If the request failed for another reason.
+            ModelError: If the request failed for another reason, or was lost too often.
         """
         if isinstance(error, ModelError):
             lost = error.lost
@@ -114,6 +114,9 @@ class Interruptions:
         if isinstance(error, ModelError) and error.refused and self._cut is not None:
             # The provider allows no higher limit.
             raise self._cut from error
+        if lost and isinstance(error, TruncatedError):
+            msg = f"the connection broke {RESENDS + 1} times during the answer; try again later"
+            raise ModelError(msg, retryable=True, lost=True) from error
         raise error
 
     def _ask_for_more(

@@ -39,6 +39,7 @@ from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
 from ._blocking_agents import BlockingAgents
+from ._blocking_elements import BlockingElementStream
 from ._blocking_extraction import BlockingExtraction
 from ._blocking_runs import BlockingRuns
 from ._session import Session
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .._extraction._documents import DocumentSource
     from .._extraction._extraction import Extraction
     from .._extraction._options import ExtractOptions
+    from .._generation._elements import ElementStream
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
@@ -290,6 +292,27 @@ class BlockingSession(BlockingAgents, BlockingRuns):
         return self._wait(partial(self._session.generate_object, schema, prompt, **options))
 
     @overload
+    def stream_elements(
+        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+    ) -> AbstractContextManager[BlockingElementStream[_T]]: ...
+    @overload
+    def stream_elements(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> AbstractContextManager[BlockingElementStream[Any]]: ...
+    def stream_elements(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> AbstractContextManager[BlockingElementStream[Any]]:
+        """As `Session.stream_elements`, with a plain ``with`` and a plain ``for``."""
+
+        # In the thread of the event loop, which the session is bound to.
+        @asynccontextmanager
+        async def start() -> AsyncIterator[ElementStream[Any]]:
+            async with self._session.stream_elements(schema, prompt, **options) as elements:
+                yield elements
+
+        return self._stream_elements(start())
+
+    @overload
     def extract_many(
         self, documents: DocumentSource, schema: type[_T], **options: Unpack[ExtractOptions]
     ) -> AbstractContextManager[BlockingExtraction[_T]]: ...
@@ -409,6 +432,13 @@ class BlockingSession(BlockingAgents, BlockingRuns):
     def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
         with self._open().wrap_async_context_manager(make()) as events:
             yield self._iterate(events)
+
+    @contextmanager
+    def _stream_elements(
+        self, started: AbstractAsyncContextManager[ElementStream[Any]]
+    ) -> Iterator[BlockingElementStream[Any]]:
+        with self._open().wrap_async_context_manager(started) as elements:
+            yield BlockingElementStream(elements, self._wait)
 
     @contextmanager
     def _extract(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .._extraction._documents import DocumentSource
     from .._extraction._extraction import Extraction
     from .._extraction._options import ExtractOptions
+    from .._generation._elements import ElementStream
     from .._generation._generate import Generated
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource, OpenModels
@@ -240,6 +241,47 @@ class ToolSession:
         from .._generation._generate import generate_object
 
         return await generate_object(self._open_models(), schema, prompt, **options)
+
+    @overload
+    def stream_elements(
+        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+    ) -> AbstractAsyncContextManager[ElementStream[_T]]: ...
+    @overload
+    def stream_elements(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> AbstractAsyncContextManager[ElementStream[Any]]: ...
+    def stream_elements(
+        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+    ) -> AbstractAsyncContextManager[ElementStream[Any]]:
+        """Generate a list of objects and yield each as soon as it is complete.
+
+        ::
+
+            async with session.stream_elements(Invoice, text) as invoices:
+                async for invoice in invoices:
+                    print(invoice)
+            print(invoices.result.usage)
+
+        Each object conforms, and is yielded once and in order. Leaving the block early cancels the
+        request. Objects stay valid if the model is asked again, after a repair or a lost
+        connection: its new answer must start with them, and the iteration continues behind them.
+
+        Args:
+            schema: Schema of one object, as for `generate_object`.
+            prompt: The task, with all that the model needs to know.
+            **options: See `GenerateOptions`. Validators and `on_partial` receive the whole list.
+
+        Raises:
+            ElementsChangedError: If the accepted answer does not start with the yielded objects.
+                Like all other errors of `generate_object`, it is raised by the iteration, after
+                the objects that were complete before.
+            UsageError: If `schema` is invalid.
+            SessionClosedError: If the session is not open.
+        """
+        self._lifetime.check_open()
+        from .._generation._elements import open_elements
+
+        return open_elements(self._open_models(), schema, prompt, dict(options))
 
     @overload
     def extract_many(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,7 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
-from ._publish import object_schema, outer_schema, wrapper_key
+from ._prefixes import PrefixValidator
+from ._publish import list_schema, object_schema, outer_schema, wrapper_key
 from ._violations import Violation, collect_violations, pointer
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Contract:
         "_adapter",
         "_formats",
         "_object_schema",
+        "_prefixes",
+        "_source",
         "_validator",
         "name",
         "resources",
@@ -81,9 +85,11 @@ class Contract:
             UsageError: If `schema` is neither, too large, too deep, or has an unresolved reference.
         """
         self.name: str = name
+        self._source = schema
         self.resources: Mapping[str, Any] = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
         self._object_schema: dict[str, Any] | None = None
+        self._prefixes: PrefixValidator | None = None
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
@@ -182,11 +188,26 @@ class Contract:
             self._object_schema = object_schema(self.schema, self.resources)
         return self._object_schema
 
+    def prefixes(self) -> PrefixValidator:
+        """Return the validator of values that are still being written."""
+        if self._prefixes is None:
+            self._prefixes = PrefixValidator(
+                self.schema, formats=self._formats, resources=self.resources
+            )
+        return self._prefixes
+
     def outer(self) -> Contract:
         """Return the contract of `object_schema`, or this contract if nothing is wrapped."""
         if self.wrapper is None:
             return self
         schema = outer_schema(self.schema, self.resources)
+        return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
+
+    def list_of(self) -> Contract:
+        """Return the contract of a list of the answers of this contract."""
+        if self._adapter is not None:
+            return Contract(GenericAlias(list, self._source), name=self.name)
+        schema = list_schema(self.schema, self.resources)
         return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
 
     def unwrap(self, value: Any) -> Any:

@@ -50,7 +50,6 @@ class Incremental:
         self._text: list[str] = []
         self._is_key = False
         self._surrogate = ""
-        self._string_visible = False
 
     def path(self) -> tuple[str | int, ...]:
         """Return the path to the part that is being written."""
@@ -71,25 +70,11 @@ class Incremental:
                 return ""
         return text[position:]
 
-    def show_string(self) -> bool:
-        """Put the incomplete string into the value; False if there is none."""
-        if self._state != "text" or self._is_key:
-            return False
-        self._text = ["".join(self._text)]
-        holder: Any = self._stack[-1]
-        key: Any = self._keys[-1]
-        if isinstance(holder, list) and key == len(holder):
-            holder.append(self._text[0])
-        else:
-            holder[key] = self._text[0]
-        self._string_visible = True
-        return True
-
-    def hide_string(self) -> None:
-        """Remove the incomplete string from the value."""
-        if self._string_visible:
-            del self._stack[-1][self._keys[-1]]
-            self._string_visible = False
+    def show_string(self) -> None:
+        """Put the incomplete string, if there is one, into the value."""
+        if self._state == "text" and not self._is_key:
+            self._text = ["".join(self._text)]
+            self._put(self._text[0])
 
     # -- steps -------------------------------------------------------------------------------
 
@@ -204,7 +189,6 @@ class Incremental:
         self._text = []
         self._is_key = key
         self._surrogate = ""
-        self._string_visible = False
 
     def _read_string(self, text: str, position: int) -> int:
         end = _TEXT.match(text, position).end()  # type: ignore[union-attr]  # matches always

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from ._keywords import iter_subschemas, map_children
 
-__all__ = ["Linked", "link"]
+__all__ = ["Linked", "is_old", "link"]
 
 _ROOT = "https://schema.invalid/answer"
 """Base of a schema without an ``$id``; it never appears in a linked schema."""
@@ -90,10 +90,10 @@ class _Linker:
         self._names: dict[int, str] = {}
         self._taken: set[str] = set()
         self._queue: list[Any] = []
-        old = _is_old(self._schema, False)
+        old = is_old(self._schema, False)
         for uri, document in self._documents.items():
             self._targets[uri] = document
-            self._index(document, _Place(uri, _is_old(document, old)))
+            self._index(document, _Place(uri, is_old(document, old)))
 
     def link(self) -> Linked:
         root = self._emit(self._schema)
@@ -110,7 +110,7 @@ class _Linker:
         if not isinstance(node, dict) or id(node) in self._places:
             return
         if "$schema" in node:
-            place = _Place(place.base, _is_old(node, place.old))
+            place = _Place(place.base, is_old(node, place.old))
         own = node.get("$id", node.get("id") if place.old else None)
         if isinstance(own, str) and not (place.old and "$ref" in node):
             uri, fragment = urldefrag(_resolve(place.base, own))
@@ -217,7 +217,8 @@ class _Linker:
         return self._names[id(node)]
 
 
-def _is_old(schema: Any, default: bool) -> bool:
+def is_old(schema: Any, default: bool = False) -> bool:
+    """True if `schema` is of draft 7 or older, in which ``$ref`` hides its siblings."""
     named = schema.get("$schema") if isinstance(schema, dict) else None
     return _OLD.search(named) is not None if isinstance(named, str) else default
 

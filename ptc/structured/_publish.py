@@ -12,7 +12,7 @@ from typing import Any
 from ._keywords import map_subschemas
 from ._linking import Linked, link
 
-__all__ = ["object_schema", "outer_schema", "wrap_schema", "wrapper_key"]
+__all__ = ["list_schema", "object_schema", "outer_schema", "wrap_schema", "wrapper_key"]
 
 _REFUSED_AT_ROOT = frozenset(
     {
@@ -64,6 +64,13 @@ def wrap_schema(schema: Any, key: str, resources: Mapping[str, Any]) -> dict[str
     return _in_draft_of(schema, _wrap_as(key, link(schema, resources)))
 
 
+def list_schema(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema, in the draft of `schema`, of a list of its values."""
+    linked = link(schema, resources)
+    listed = {"type": "array", "items": _root_of(linked)}
+    return _in_draft_of(schema, _with_definitions(listed, linked))
+
+
 def _in_draft_of(schema: Any, outer: dict[str, Any]) -> dict[str, Any]:
     if isinstance(schema, Mapping) and "$schema" in schema:
         return {"$schema": schema["$schema"], **outer}
@@ -76,16 +83,17 @@ def _wrap(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _wrap_as(key: str, linked: Linked) -> dict[str, Any]:
-    inner = linked.root
-    if linked.root_name is not None:
-        inner = {"$ref": f"#/$defs/{linked.root_name}"}
     outer = {
         "type": "object",
-        "properties": {key: inner},
+        "properties": {key: _root_of(linked)},
         "required": [key],
         "additionalProperties": False,
     }
     return _with_definitions(outer, linked)
+
+
+def _root_of(linked: Linked) -> Any:
+    return linked.root if linked.root_name is None else {"$ref": f"#/$defs/{linked.root_name}"}
 
 
 def _with_definitions(root: dict[str, Any], linked: Linked) -> dict[str, Any]:

@@ -135,9 +135,9 @@ def is_complete_elsewhere(partial: Any, answer: Any, pending: list[str]) -> bool
 
 
 @pytest.mark.parametrize("every_prefix", [True, False], ids=["every prefix", "random chunks"])
-def test_no_partial_of_300_documents_is_retracted(every_prefix: bool) -> None:
+def test_no_partial_of_150_documents_is_retracted(every_prefix: bool) -> None:
     shown = 0
-    for random, contract, answer, text, wrapped in documents(300):
+    for random, contract, answer, text, wrapped in documents(150):
         parser = StreamParser(contract, wrapped=wrapped, step_chars=0)
         before: Any = None
         for partial in partials(parser, text if every_prefix else chunks(random, text)):
@@ -156,7 +156,7 @@ def test_no_partial_of_300_documents_is_retracted(every_prefix: bool) -> None:
         last = parser.finish()
         assert last is not None
         assert (last.value, last.final, last.reset) == (answer, True, False)
-    assert shown > 1_000
+    assert shown > 500
 
 
 def test_every_truncation_of_a_stream_is_an_error_or_the_whole_answer() -> None:
@@ -176,7 +176,8 @@ def test_truncated_number_is_never_shown() -> None:
     seen = partials(parser, '{"n": 1234')
     assert [partial.value for partial in seen] == [{}]
     with pytest.raises(TruncatedError, match="inside its outermost value; ask again with a higher"):
-        parser.finish()
+        parser.finish(ended=False)
+    assert parser.finish() is None
     assert parser.feed("5") is None
 
 

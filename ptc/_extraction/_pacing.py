@@ -200,7 +200,8 @@ class Pace:
         self._plateau = max(self._limit, self._round.size - self._round.refused)
         wait = _backoff(self._refusals)
         if error.retry_after is not None:
-            asked = min(max(error.retry_after, 0.0), MAX_RETRY_AFTER_S)
+            # In this order, a NaN gives 0.
+            asked = min(max(0.0, error.retry_after), MAX_RETRY_AFTER_S)
             wait = asked if self._refusals <= 2 else max(asked, wait)
         until = now + wait
         if until > self._closed_until:

@@ -105,6 +105,7 @@ class Extraction(Generic[T]):
             cost=None if budget.prices is None else budget.cost,
             retries=self._pace.retries,
             waited_s=self._pace.waited_s,
+            waiting_s=self._pace.waiting_s if self._ended is None else 0.0,
             seconds=(self._ended or time.monotonic()) - self._started,
             stopped=self._stopped,
             reason=self._reason,

@@ -87,9 +87,16 @@ class PacedModel:
                         raise
                     delay = self._pace.fail(error, ticket, attempt)
                 else:
-                    ticket.tokens = reply.usage.input_tokens + reply.usage.output_tokens
+                    usage = reply.usage
+                    # A gateway that counts below zero would lift the budget.
+                    usage = replace(
+                        usage,
+                        input_tokens=max(0, usage.input_tokens),
+                        output_tokens=max(0, usage.output_tokens),
+                    )
+                    ticket.tokens = usage.input_tokens + usage.output_tokens
                     self._pace.succeed()
-                    self._count(reply.usage)
+                    self._count(usage)
                     return reply
             await self._pace.pause(delay, started=started)
         raise AssertionError  # pragma: no cover  # the last attempt returns or raises

@@ -220,3 +220,26 @@ async def test_document_with_the_closing_tag_stays_between_its_tags() -> None:
         assert prompt.endswith(f"<{tag}\n{text}\n</{tag}")
         assert prompt.casefold().count(f"</{tag}") == 1
     assert "</document>" in prompts[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"n": ' + "9" * 5_000 + "}", '{"n": 0x' + "f" * 5_000 + "}", "[" * 200_000, '{"a":' * 9_000],
+    ids=["digits", "hexadecimal", "lists", "objects"],
+)
+async def test_answer_beyond_the_limits_of_python_is_a_dead_row(text: str) -> None:
+    async def model(request: ModelRequest) -> ModelReply:
+        return ModelReply(text, usage=ModelUsage(1, 1, 1))
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    rows, _ = await extract([{"id": "a", "text": "b"}], model, schema)
+    assert statuses(rows) == {"a": "dead"}
+
+
+async def test_usage_below_zero_does_not_lift_the_budget() -> None:
+    async def model(request: ModelRequest) -> ModelReply:
+        return ModelReply('{"total": "x"}', usage=ModelUsage(1, -1_000_000, 700))
+
+    documents = [{"id": str(n), "text": "x"} for n in range(20)]
+    rows, report = await extract(documents, model, concurrency=1, max_total_tokens=5_000)
+    assert (len(rows), report.stopped, report.usage.input_tokens) == (7, "budget", 0)

@@ -132,7 +132,7 @@ def command(
     """Run the command; `_HELP` is its help text."""
     import anyio
 
-    from ._extract_inputs import read_gold, read_schema
+    from ._extract_inputs import check_report, read_gold, read_schema
     from ._extract_progress import ExtractProgress
     from ._extract_report import write_comparison, write_report
     from ._terminal import standard_error, standard_output
@@ -143,6 +143,8 @@ def command(
         raise UsageError(msg)
     if report is not None and compare is None:
         raise UsageError("--report needs --compare, whose result it shows")
+    if report is not None:
+        check_report(report, (docs, schema, options["output"], compare))
     gold = None if compare is None else read_gold(compare)
     if as_json and options["output"] is None:
         raise UsageError("--json prints the report, so the rows need --output FILE")
@@ -250,6 +252,8 @@ class _Run:
                 self.values[row.id] = row.value
             if self._rows is not None:
                 self._rows.write(json.dumps(row_to_json(row), ensure_ascii=False) + "\n")
+                if self._rows.is_closed:
+                    extraction.stop()  # nobody reads the rows, which would be paid for
             if row.error is not None and not row.reused:
                 self._progress.line(f"{row.status}: {row.id}: {row.error.message}")
 

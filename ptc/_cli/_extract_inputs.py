@@ -6,13 +6,14 @@ import importlib
 import importlib.util
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
 from ._inputs import read_object
 
-__all__ = ["read_gold", "read_schema"]
+__all__ = ["check_report", "read_gold", "read_schema"]
 
 
 def read_schema(name: str) -> Any:
@@ -71,7 +72,8 @@ def read_gold(name: str) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     try:
-        lines = Path(name).read_text(encoding="utf-8-sig").splitlines()
+        # Not `splitlines`: JSON strings may hold U+2028 and other separators.
+        lines = Path(name).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         msg = f"--compare {name!r} cannot be read: {error}"
         raise UsageError(msg) from None
@@ -81,10 +83,31 @@ def read_gold(name: str) -> dict[str, Any]:
         try:
             row = json.loads(line)
             found[str(row["id"])] = row["object"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             msg = f'--compare {name!r}, line {number}: write {{"id": ..., "object": ...}}'
             raise UsageError(msg) from None
     if not found:
         msg = f"--compare {name!r} has no lines"
         raise UsageError(msg)
     return found
+
+
+def check_report(name: str, others: Iterable[str | None]) -> None:
+    """Check that the report can be written, before anything is sent.
+
+    Args:
+        name: The path of the report.
+        others: Files of the command, which the report must not replace.
+
+    Raises:
+        UsageError: If it cannot.
+    """
+    path = Path(name)
+    taken = [other for other in others if other and Path(other).resolve() == path.resolve()]
+    if taken:
+        msg = f"--report {name!r} would replace {taken[0]!r}; choose another file"
+        raise UsageError(msg)
+    if path.is_dir() or not path.parent.is_dir():
+        reason = "is a folder" if path.is_dir() else "is in a folder that does not exist"
+        msg = f"--report {name!r} {reason}; choose another file"
+        raise UsageError(msg)

@@ -92,6 +92,8 @@ def describe(report: ExtractionReport) -> str:
     if report.dead:
         parts.append(f"{report.dead:,} dead")
     parts.append(f"{report.in_flight} in flight")
+    if report.waiting_s >= 1:
+        parts.append(f"provider asks to wait {describe_duration(report.waiting_s)}")
     parts.append(f"{report.rate:.1f}/s")
     parts.append(
         describe_tokens(report.usage.input_tokens + report.usage.output_tokens)

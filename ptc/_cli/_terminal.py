@@ -58,6 +58,8 @@ class Stream:
         self._file = file
         self._name = name
         self._must_arrive = must_arrive
+        self.is_closed = False
+        """True if a write failed, so that further writes have no effect."""
         self.is_terminal = file.isatty()
         self.has_cursor = self.is_terminal and os.environ.get("TERM") not in ("dumb", "unknown")
         """True if lines can be redrawn in place."""
@@ -130,6 +132,7 @@ class Stream:
 
     def _drop(self) -> None:
         """Redirect further writes to /dev/null, so that Python's flush at exit cannot fail."""
+        self.is_closed = True
         self.is_terminal = self.has_cursor = self.has_colour = False
         with suppress(OSError, ValueError):
             null = os.open(os.devnull, os.O_WRONLY)

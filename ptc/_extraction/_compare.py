@@ -6,16 +6,19 @@ import math
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeAlias
 
 from ._merge import MergeKeys
 
 __all__ = ["Comparison", "Disagreement", "FieldScore", "compare"]
 
 _ABSENT = None
+_MAX_PAIRS = 1_000_000
+"""Pairs of items without an equal one that are compared; more are paired by their position."""
+_Fact: TypeAlias = tuple[Hashable, Hashable]
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?|[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
 _MIDNIGHT = re.compile(r"(\d{4}-\d\d-\d\d)[T ]00:00(:00(\.0+)?)?(Z|\+00:00)?")
 
@@ -156,7 +159,7 @@ def _pairs(
         first_items = gold if isinstance(gold, list) else []
         second_items = found if isinstance(found, list) else []
         names = keys.get(place.replace("[]", "").replace(".", "/"))
-        for index, (one, other) in enumerate(_align(first_items, second_items, names, keys)):
+        for index, (one, other) in enumerate(_align(first_items, second_items, names)):
             yield from _pairs(one, other, f"{place}[]", f"{path}/{index}", keys)
     elif gold is not _ABSENT or found is not _ABSENT:
         yield place, path, gold, found
@@ -171,44 +174,66 @@ def _scalars(gold: Any, found: Any) -> tuple[Any, Any]:
 
 
 def _align(
-    gold: Sequence[Any], found: Sequence[Any], names: tuple[str, ...] | None, keys: MergeKeys
+    gold: Sequence[Any], found: Sequence[Any], names: tuple[str, ...] | None
 ) -> Iterator[tuple[Any, Any]]:
     """Pair the items of two lists; the items that are left over are paired with None."""
-    left = list(range(len(found)))
+    ours = [_facts(item, names) for item in gold]
+    theirs = [_facts(item, names) for item in found]
+    places: dict[frozenset[_Fact], list[int]] = defaultdict(list)
+    for index, facts in enumerate(theirs):
+        places[facts].append(index)
+    # Equal items first: they are most of them, and no less similar one may take their place.
+    pairs = {number: places[facts].pop(0) for number, facts in enumerate(ours) if places.get(facts)}
+    left = sorted(set(range(len(found))) - set(pairs.values()))
+    others = [number for number in range(len(gold)) if number not in pairs]
+    if len(left) * len(others) > _MAX_PAIRS:
+        pairs |= zip(others, left, strict=False)
+    else:
+        for number in others:
+            likeness = {index: _likeness(ours[number], theirs[index]) for index in left}
+            # Of equally similar items, the one in the same position.
+            best = max(left, key=lambda i: (likeness[i], i == number), default=None)
+            if best is not None and likeness[best] > 0:
+                pairs[number] = best
+                left.remove(best)
     for number, item in enumerate(gold):
-        best, most = None, 0.0
-        for index in left:
-            likeness = _likeness(item, found[index], names, keys)
-            # Of equally good items, the one in the same position.
-            if likeness > most or (likeness == most and likeness > 0 and index == number):
-                best, most = index, likeness
-        if best is None:
-            yield item, _ABSENT
-        else:
-            left.remove(best)
-            yield item, found[best]
-    for index in left:
+        yield item, found[pairs[number]] if number in pairs else _ABSENT
+    for index in sorted(set(range(len(found))) - set(pairs.values())):
         yield _ABSENT, found[index]
 
 
-def _likeness(one: Any, other: Any, names: tuple[str, ...] | None, keys: MergeKeys) -> float:
-    if names is not None and isinstance(one, dict) and isinstance(other, dict):
-        return float(all(_is_equal(one.get(name), other.get(name)) for name in names))
-    counts: dict[bool, int] = defaultdict(int)
-    for _, _, gold, found in _pairs(one, other, "", "", keys):
-        counts[_is_equal(gold, found)] += 1
-    return counts[True] / max(1, sum(counts.values()))
+def _facts(item: Any, names: tuple[str, ...] | None) -> frozenset[_Fact]:
+    """Return field and value of each scalar of an item, or of its declared keys."""
+    if names is not None and isinstance(item, dict):
+        return frozenset([(tuple((name, _form(item.get(name))) for name in names), "keys")])
+    return frozenset(_scalars_of(item, ""))
+
+
+def _scalars_of(value: Any, place: str) -> Iterator[_Fact]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _scalars_of(part, f"{place}.{name}")
+    elif isinstance(value, list):
+        for part in value:
+            yield from _scalars_of(part, f"{place}[]")
+    elif value is not _ABSENT:
+        yield place, _form(value)
+
+
+def _likeness(one: frozenset[_Fact], other: frozenset[_Fact]) -> float:
+    return 2 * len(one & other) / max(1, len(one) + len(other))
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    if one is _ABSENT or other is _ABSENT:
-        return one is other
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    numbers = _to_number(one), _to_number(other)
-    if numbers[0] is not None and numbers[1] is not None:
-        return numbers[0] == numbers[1]
-    return _plain(one) == _plain(other)
+    return _form(one) == _form(other)
+
+
+def _form(value: Any) -> Hashable:
+    """Return a form that is equal for values which differ in form only."""
+    if value is _ABSENT or isinstance(value, bool):
+        return "literal", value
+    number = _to_number(value)
+    return ("text", _plain(value)) if number is None else ("number", number)
 
 
 def _to_number(value: Any) -> Decimal | None:

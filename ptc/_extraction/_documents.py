@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,14 +56,18 @@ class Documents:
     read: Callable[[], AsyncGenerator[Document, None]]
 
 
-def open_documents(source: DocumentSource) -> Documents:
+def open_documents(source: DocumentSource, without: Collection[Path] = ()) -> Documents:
     """Find the documents of `source`; the texts are read later.
+
+    Args:
+        source: A folder, file, glob or JSONL file, or documents.
+        without: Files of a folder or glob that are no documents, such as the output.
 
     Raises:
         UsageError: If nothing matches, or `source` is of the wrong type.
     """
     if isinstance(source, str | Path):
-        return _found(source)
+        return _found(source, {path.resolve() for path in without})
     if isinstance(source, AsyncIterable):
         return Documents(None, lambda: _convert_async(source))
     if isinstance(source, Iterable) and not isinstance(source, bytes | Mapping):
@@ -69,41 +81,88 @@ def open_documents(source: DocumentSource) -> Documents:
     raise UsageError(msg)
 
 
-def _found(source: str | Path) -> Documents:
+def _found(source: str | Path, without: Collection[Path]) -> Documents:
     path = Path(source)
-    if path.is_dir():
-        files = [
-            (found.relative_to(path).as_posix(), found)
-            for found in sorted(path.rglob("*"))
-            if found.is_file() and not any(p.startswith(".") for p in found.relative_to(path).parts)
-        ]
-    elif path.suffix in _LINES and path.is_file():
+    if path.suffix in _LINES and path.is_file():
         return Documents(_count_lines(path), lambda: _pull(_read_lines(path)))
-    elif path.is_file():
-        files = [(path.name, path)]
+    if path.is_file():
+        files, root = [(path.name, path)], None
+    elif path.is_dir():
+        files = [(name.relative_to(path).as_posix(), name) for name in _walk(path, "**/*")]
+        root = path
     else:
-        matches = sorted(glob.glob(str(source), recursive=True))
-        files = [(Path(name).as_posix(), Path(name)) for name in matches if Path(name).is_file()]
+        root = Path(*_fixed_parts(path))
+        files = [(name.as_posix(), name) for name in _expand(str(source))]
+    files = [pair for pair in files if pair[1].is_file() and pair[1].resolve() not in without]
     if not files:
         msg = f"no document matches {str(source)!r}; pass a folder, a file, a glob or a JSONL file"
         raise UsageError(msg)
-    read = [partial(_read_file, name, file) for name, file in files]
+    read = [partial(_read_file, name, file, root) for name, file in files]
     return Documents(len(files), lambda: _pull(function() for function in read))
+
+
+def _fixed_parts(path: Path) -> Iterator[str]:
+    """Yield the parts of a glob before its first wildcard."""
+    for part in path.parts:
+        if glob.has_magic(part):
+            return
+        yield part
+
+
+def _expand(pattern: str) -> list[Path]:
+    """Return the paths that match a glob."""
+    head, stars, tail = pattern.partition("**")
+    if not stars or head[-1:] not in ("", "/") or tail[:1] not in ("", "/"):
+        return sorted(map(Path, glob.glob(pattern)))
+    roots = glob.glob(head) if head else ["."]
+    return sorted({name for root in roots for name in _walk(Path(root), f"**/{tail[1:] or '*'}")})
+
+
+def _walk(folder: Path, pattern: str) -> list[Path]:
+    """Return what matches below a folder, apart from hidden names.
+
+    Unlike `glob.glob`, `Path.glob` does not follow links to folders in ``**``: two links to their
+    own folder have 2**40 paths.
+    """
+    return sorted(
+        name
+        for name in folder.glob(pattern)
+        if not any(part.startswith(".") for part in name.relative_to(folder).parts)
+    )
 
 
 async def _pull(documents: Iterator[Document]) -> AsyncGenerator[Document, None]:
     """Iterate in a thread, since reading a file blocks."""
-    while (found := await anyio.to_thread.run_sync(next, documents, None)) is not None:
+    checked = map(_check, documents)
+    while (found := await anyio.to_thread.run_sync(next, checked, None)) is not None:
         yield found
 
 
 async def _convert_async(source: AsyncIterable[Any]) -> AsyncGenerator[Document, None]:
     async for item in source:
-        yield await anyio.to_thread.run_sync(_convert, item)
+        yield _check(await anyio.to_thread.run_sync(_convert, item))
+
+
+def _check(document: Document) -> Document:
+    """Return the document as Unicode text: neither an output nor a request can hold anything else.
+
+    Names of files that are not UTF-8 have lone surrogates (PEP 383), and so may JSON.
+    """
+    name, text, error = _escape(document.id), document.text, document.error
+    source = None if document.source is None else _escape(document.source)
+    try:
+        text.encode()
+    except UnicodeEncodeError as damage:
+        text, error = "", f"is not Unicode: character {damage.start:,} is a lone surrogate"
+    return Document(name, text, source, error)
+
+
+def _escape(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _convert(item: Any) -> Document:
-    if isinstance(item, Document):
+    if isinstance(item, Document) and isinstance(item.id, str) and isinstance(item.text, str):
         return item
     if isinstance(item, Path):
         return _read_file(item.as_posix(), item)
@@ -119,7 +178,18 @@ def _convert(item: Any) -> Document:
     raise UsageError(msg)
 
 
-def _read_file(name: str, path: Path) -> Document:
+def _read_file(name: str, path: Path, root: Path | None = None) -> Document:
+    """Read a file.
+
+    Args:
+        name: Id of the document.
+        path: The file.
+        root: Folder that was searched. An archive may contain a link to a secret file, whose text
+            would be sent to the model.
+    """
+    if root is not None and not path.resolve().is_relative_to(root.resolve()):
+        reason = f"is behind a link out of {str(root)!r}; to send it, pass its own path"
+        return Document(name, "", str(path), reason)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_DOCUMENT_BYTES + 1)
@@ -160,15 +230,21 @@ def _count_lines(path: Path) -> int:
 
 def _read_lines(path: Path) -> Iterator[Document]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line.strip():
-                yield _parse_line(line, f"{path}:{number}")
+        for number, line in enumerate(iter(partial(file.readline, MAX_DOCUMENT_BYTES), b""), 1):
+            place = f"{path}:{number}"
+            rest = line
+            while len(rest) == MAX_DOCUMENT_BYTES and not rest.endswith(b"\n"):
+                rest = file.readline(MAX_DOCUMENT_BYTES)
+            if rest is not line:
+                yield Document(place, "", place, f"has more than {MAX_DOCUMENT_BYTES:,} bytes")
+            elif line.strip():
+                yield _parse_line(line, place)
 
 
 def _parse_line(line: bytes, place: str) -> Document:
     try:
         item = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Document(place, "", place, f"is not JSON: {error}")
     try:
         found = _convert(item)

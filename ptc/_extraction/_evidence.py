@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -94,25 +95,29 @@ class _Mirror:
         return node
 
 
+_CASED = re.compile("[A-Za-z\u00c0-\u024f\u0370-\u03ff\u0400-\u04ff]")
+"""Letters of scripts that put spaces between words: others have no ends of words to check."""
+
+
 class SourceText:
     """A document in which quotes are found."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._plain: str | None = None
-        self._positions: list[int] = []
+        self._positions = array("L")
 
     def find(self, path: str, quote: str | None) -> Evidence:
         """Verify the quote for the value at `path`."""
         if quote is None or not quote.strip():
             return Evidence(path, None, None)
-        start = self._text.find(quote)
+        start = _find_whole(quote, self._text)
         if start >= 0:
             return Evidence(path, quote, "exact", start, start + len(quote))
         if self._plain is None:
             self._plain, self._positions = _normalise(self._text)
         wanted = _normalise(quote)[0].strip()
-        at = self._plain.find(wanted) if wanted else -1
+        at = _find_whole(wanted, self._plain) if wanted else -1
         if at < 0:
             return Evidence(path, quote, None)
         start = self._positions[at]
@@ -143,11 +148,33 @@ def _leaves(value: Any, quotes: Any, path: str) -> Iterator[tuple[str, str | Non
         yield path, quotes if isinstance(quotes, str) else None
 
 
-def _normalise(text: str) -> tuple[str, list[int]]:
+def _find_whole(quote: str, text: str) -> int:
+    """Return the index of a quote that is no part of a word or number; -1 without one.
+
+    Otherwise any digit would be supported by any date, and 450.00 by 1,450.00. Several words may
+    end inside of a word: models cut quotes short.
+    """
+    before = after = ""
+    word = not re.search(r"\s", quote)
+    if quote[0].isdecimal():
+        before = r"(?<!\d)" + (r"(?<!\d[.,'])" if re.match(r"\d{3}(?!\d)", quote) else "")
+    elif word and _CASED.match(quote[0]):
+        before = rf"(?<!{_CASED.pattern})"
+    if quote[-1].isdecimal():
+        after = r"(?!\d|[.,']\d{3}(?!\d))" if re.search(r"(?<!\d)\d{1,3}$", quote) else r"(?!\d)"
+    elif word and _CASED.match(quote[-1]):
+        after = rf"(?!{_CASED.pattern}|[\u0300-\u036f])"
+    if not before and not after:
+        return text.find(quote)
+    found = re.compile(before + re.escape(quote) + after).search(text)
+    return -1 if found is None else found.start()
+
+
+def _normalise(text: str) -> tuple[str, array[int]]:
     """Return the text without differences of form, and the position of each character."""
     broken = {index for match in _HYPHENATED.finditer(text) for index in range(*match.span())}
     plain: list[str] = []
-    positions: list[int] = []
+    positions = array("L")
     for index, char in enumerate(text):
         if index in broken:
             continue

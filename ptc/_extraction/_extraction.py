@@ -105,6 +105,7 @@ class Extraction(Generic[T]):
             cost=None if budget.prices is None else budget.cost,
             retries=self._pace.retries,
             waited_s=self._pace.waited_s,
+            waiting_s=self._pace.waiting_s if self._ended is None else 0.0,
             seconds=(self._ended or time.monotonic()) - self._started,
             stopped=self._stopped,
             reason=self._reason,
@@ -195,7 +196,15 @@ class Extraction(Generic[T]):
             return None
         if entry.status != "done" and self._plan.retry_failed:
             return None
-        return row_from_json(self._log.read(document.id), self._plan.contract.typed)
+        try:
+            return row_from_json(self._log.read(document.id), self._plan.contract.typed)
+        except (KeyError, TypeError, UsageError) as error:
+            cause = str(error) if isinstance(error, UsageError) else "it was edited or is older"
+            msg = (
+                f"output {str(self._plan.output)!r}: the row of {document.id!r:.80} does not "
+                f"fit this extraction: {cause}. Choose another output"
+            )
+            raise UsageError(msg) from None
 
     def _previous(self, document: Document) -> dict[str, Any] | None:
         """Return the recorded row that the row of `document` will replace."""
@@ -224,7 +233,9 @@ class Extraction(Generic[T]):
         try:
             row, error = await questioner.extract(document, self._previous(document))
             usage = row.usage
-        except StoppedError:
+        except StoppedError as stopped:
+            if reason := str(stopped):
+                self._stop("budget", reason)
             return
         finally:
             self._budget.release(estimate, usage)
@@ -309,9 +320,10 @@ async def open_extraction(
     Exceptions of the block are raised unchanged, not in a group.
     """
     model = models.get(options.pop("model", None))
-    extraction: Extraction[Any] = Extraction(
-        open_documents(documents), make_plan(schema, options), model
-    )
+    plan = make_plan(schema, options)
+    output = plan.output
+    written = () if output is None else (output, journal_of(output), _parts_of(output))
+    extraction: Extraction[Any] = Extraction(open_documents(documents, written), plan, model)
     try:
         await extraction._open()
         async with anyio.create_task_group() as group:

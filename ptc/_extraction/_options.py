@@ -118,7 +118,7 @@ class Plan:
                 msg = f"prices must be (input, output) for a million tokens, not {self.prices!r}"
                 raise UsageError(msg)
             for price in self.prices:
-                _require_number("prices", price, 0, math.inf)
+                _require_number("prices", price, 0, 1e9)
 
     def digest(self) -> str:
         """Return the digest of all that decides about the object of a document, but the model."""

@@ -69,7 +69,8 @@ class PacedModel:
 
         Raises:
             ModelError: If it still fails.
-            StoppedError: If the extraction is stopping, and this is the first request.
+            StoppedError: If the extraction is stopping or the budget is used up, and this is the
+                first request.
         """
         size = sum(tokens_of(turn.text) for turn in request.turns) + tokens_of(request.system)
         request = replace(request, max_retries=0, idempotency_key=self._key(request))
@@ -78,16 +79,24 @@ class PacedModel:
             started = self.usage.requests > 0
             async with self._pace.admit(expected, started=started) as ticket:
                 try:
-                    reply = await self._send(request)
+                    with self._budget.request(size, started=started):
+                        reply = await self._send(request)
                 except ModelError as error:
                     # A lost answer has been paid for: the caller bounds how often it asks again.
                     if not error.retryable or error.lost or attempt > self._max_retries:
                         raise
                     delay = self._pace.fail(error, ticket, attempt)
                 else:
-                    ticket.tokens = reply.usage.input_tokens + reply.usage.output_tokens
+                    usage = reply.usage
+                    # A gateway that counts below zero would lift the budget.
+                    usage = replace(
+                        usage,
+                        input_tokens=max(0, usage.input_tokens),
+                        output_tokens=max(0, usage.output_tokens),
+                    )
+                    ticket.tokens = usage.input_tokens + usage.output_tokens
                     self._pace.succeed()
-                    self._count(reply.usage)
+                    self._count(usage)
                     return reply
             await self._pace.pause(delay, started=started)
         raise AssertionError  # pragma: no cover  # the last attempt returns or raises

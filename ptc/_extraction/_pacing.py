@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Pace:
         *,
         rpm: float | None = None,
         tpm: float | None = None,
-        clock: Callable[[], float] = anyio.current_time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set the limits.
 
@@ -118,6 +119,11 @@ class Pace:
     def limit(self) -> int:
         """Requests in flight that are admitted now."""
         return max(1, int(self._limit))
+
+    @property
+    def waiting_s(self) -> float:
+        """Seconds until a request may be sent, as the provider asked."""
+        return max(0.0, self._closed_until - self._clock())
 
     def stop(self) -> None:
         """Admit no further request, except for documents that have been paid for in part."""
@@ -200,7 +206,8 @@ class Pace:
         self._plateau = max(self._limit, self._round.size - self._round.refused)
         wait = _backoff(self._refusals)
         if error.retry_after is not None:
-            asked = min(max(error.retry_after, 0.0), MAX_RETRY_AFTER_S)
+            # In this order, a NaN gives 0.
+            asked = min(max(0.0, error.retry_after), MAX_RETRY_AFTER_S)
             wait = asked if self._refusals <= 2 else max(asked, wait)
         until = now + wait
         if until > self._closed_until:

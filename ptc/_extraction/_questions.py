@@ -245,7 +245,7 @@ class Questioner:
             found = await generate_object(
                 OpenModels(),
                 contract,
-                f"{plan.prompt}\n\n{_RULES}\n\n{note}<document>\n{text}\n</document>",
+                f"{plan.prompt}\n\n{_RULES}\n\n{note}{_enclose(text)}",
                 schema_description=plan.schema_description,
                 system=plan.system,
                 mode=plan.mode,
@@ -366,6 +366,18 @@ class Questioner:
             digest=digest_of(document.text),
             settings=self.settings,
         )
+
+
+def _enclose(text: str) -> str:
+    """Put a document between tags that it does not contain.
+
+    A document with the closing tag could continue with instructions of its own. Its own digest is
+    the one text that it cannot contain.
+    """
+    tag = "document"
+    if "</document" in text.casefold():
+        tag += f"-{digest_of(text)[:16]}"
+    return f"<{tag}>\n{text}\n</{tag}>"
 
 
 async def _compute(function: Callable[..., _R], text: str, *arguments: Any) -> _R:

@@ -124,6 +124,8 @@ class ExtractionReport:
     """Requests that were sent again after an overload or a failure of the provider."""
     waited_s: float = 0.0
     """Seconds in which no request was sent because the provider asked to wait."""
+    waiting_s: float = 0.0
+    """Seconds for which no request will be sent, because the provider asks to wait."""
     seconds: float = 0.0
     stopped: Literal["budget", "interrupted", "model"] | None = None
     """Reason that not all documents were processed; None if they were, or are still."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class RowLog:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n") and _is_torn(line):
                     break
+                if number > 1 and line.startswith(b"\0"):
+                    break  # lost in a power failure: the file grew, its blocks were not written
                 self._index(offset, line, self._parse(line, number))
                 offset += len(line)
                 ended = line.endswith(b"\n")
@@ -166,8 +169,11 @@ class RowLog:
         if not self._superseded:
             return
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        draft.unlink(missing_ok=True)
+        # O_EXCL: in a shared folder, somebody may have put a link there.
+        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
+            os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with open(fd, "wb", closefd=False) as file:
                 for entry in sorted(self.entries.values(), key=lambda entry: entry.offset):
@@ -209,8 +215,11 @@ def write_error(path: Path, error: OSError) -> SetupError:
 def _open_locked(path: Path) -> int:
     while True:
         created = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # O_NONBLOCK: a device may wait for its other end.
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(None, "it is not a regular file; rows are read again to continue")
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # A compaction replaces the file: a lock on the replaced one locks nothing.
             if os.path.samestat(os.fstat(fd), path.stat()):

@@ -114,10 +114,16 @@ class _Reducer:
             parts = [part for part in (node, *node.get("allOf", ())) if _is_reference(part)]
             if parts:
                 return {"$ref": parts[0]["$ref"]}
-        return self._flatten(self._merge([node], frozenset()))
+        return self._flatten(self._merge([node], set()))
 
-    def _merge(self, parts: list[Any], seen: frozenset[str]) -> dict[str, Any]:
-        """Return one schema that accepts whatever all `parts` accept."""
+    def _merge(self, parts: list[Any], seen: set[str]) -> dict[str, Any]:
+        """Return one schema that accepts whatever all `parts` accept.
+
+        Args:
+            parts: The schemas.
+            seen: Definitions that are merged already. A second time, they would add nothing: 40
+                definitions that each combine the next one with itself are 2**40 schemas.
+        """
         merged: dict[str, Any] = {}
         for part in parts:
             if part is False:
@@ -126,11 +132,11 @@ class _Reducer:
                 continue
             own = {w: v for w, v in part.items() if w not in ("$ref", "allOf")}
             nested = [part, *part.get("allOf", ())][1:]
-            name, inner = target_of(part), seen
+            name = target_of(part)
             if name is not None and name not in seen:
                 nested.insert(0, self._definitions[name])
-                inner = seen | {name}
-            deeper = self._merge(nested, inner) if nested else {}
+                seen.add(name)
+            deeper = self._merge(nested, seen) if nested else {}
             for source in (own, deeper):
                 for word, value in source.items():
                     merged[word] = _both(word, merged[word], value) if word in merged else value

@@ -131,6 +131,10 @@ def text_until(closers: str) -> re.Pattern[str]:
     return found
 
 
+_MAX_DIGITS = 1_000
+"""Python writes integers of at most 4,300 digits (`sys.set_int_max_str_digits`)."""
+
+
 def parse_number(source: str, position: int) -> int | float:
     """Parse a JSON number; `position` is for the error."""
     if any(c in source for c in ".eE"):
@@ -138,7 +142,7 @@ def parse_number(source: str, position: int) -> int | float:
         if not math.isfinite(value):
             raise ReadError(position, ambiguous=True)
         return value
-    if len(source) > 1_000:
+    if len(source) > _MAX_DIGITS:
         raise ReadError(position, ambiguous=True)
     return int(source)
 
@@ -147,5 +151,7 @@ def parse_other_number(source: str, position: int) -> int | float:
     """Parse a number in another notation: ``+5``, ``.5``, ``1_000``, ``0x1F``."""
     plain = source.replace("_", "").lstrip("+")
     if "x" in plain.lower():
+        if len(plain) > _MAX_DIGITS:
+            raise ReadError(position, ambiguous=True)
         return int(plain, 16)
     return parse_number(plain, position)

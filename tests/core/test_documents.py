@@ -85,3 +85,17 @@ def test_the_pages_are_found() -> None:
     names = {by_name(page) for page in PAGES}
     assert {"README.md", "docs/design.md", "tools/README.md", ".github/SECURITY.md"} <= names
     assert "test_named_tests_exist" in known_tests()
+
+
+def test_pictures_exist_are_small_and_load_nothing() -> None:
+    linked = {
+        page.parent / link
+        for page in PAGES
+        for link in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", prose(page))
+        if not re.match(r"[a-z]+:", link)
+    }
+    assert linked
+    for picture in linked:
+        text = picture.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert len(text) < 30_000, picture
+        assert not re.search(r"https?:|@import|url\((?!#)|<script|<image|href=", text), picture

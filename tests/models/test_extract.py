@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
-from ptc import BlockingSession
+from ptc import BlockingSession, ExtractionReport, ModelError
+from ptc._cli._extract_progress import describe
 from ptc._cli._group import run_command_line
+from ptc._extraction._pacing import Pace, Ticket
 
 from .fake_server import FakeServer, Seen, Step
 
@@ -187,12 +189,19 @@ def test_wrong_extract_command_line_is_rejected_before_any_request(
     server: FakeServer, folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "types.py").write_text("class A:\n    x: int\nraise ValueError('broken')\n")
+    (folder / "deep.jsonl").write_text("[" * 100_000)
+    compared = ("--compare", str(folder / "gold.jsonl"))
     wrong: list[tuple[tuple[str, ...], str]] = [
         (("--schema", str(folder / "none.json")), "cannot be read"),
         (("--schema", "no_such_module:A"), "'no_such_module' cannot be imported"),
         (("--schema", f"{folder}/types.py:A"), "ValueError: broken"),
         (("--json",), "the rows need --output"),
         (("--report", "q.html"), "--report needs --compare"),
+        ((*compared, "--report", "no/q.html"), "is in a folder that does not exist"),
+        ((*compared, "--report", str(folder)), "is a folder"),
+        ((*compared, "--report", f"{folder}/../{folder.name}/gold.jsonl"), "would replace"),
+        ((*compared, "--report", "r.jsonl", "--output", "./r.jsonl"), "would replace"),
+        (("--compare", str(folder / "deep.jsonl")), "deep.jsonl', line 1: write"),
         (("--compare", str(folder / "d.jsonl")), 'line 1: write {"id": ..., "object": ...}'),
         (("--merge-key", "lines"), "write LIST=FIELD"),
         (("--output", str(folder / "d.jsonl")), "holds other data than rows"),
@@ -205,6 +214,45 @@ def test_wrong_extract_command_line_is_rejected_before_any_request(
     assert sys.modules["types"].__file__ != f"{folder}/types.py"
     assert not server.requests
     assert (folder / "d.jsonl").read_text().count("\n") == 12
+
+
+def test_gold_file_may_hold_other_line_separators(
+    server: FakeServer, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    row = {"id": "d1", "object": {"total": 1, "text": "a\u2028b\x85c"}}
+    (folder / "gold.jsonl").write_text(json.dumps(row, ensure_ascii=False), encoding="utf-8")
+    write_documents(folder, 2)
+    more = ("--output", str(folder / "r.jsonl"), "--compare", str(folder / "gold.jsonl"))
+    assert run_command_line(options(folder, *more)) == 0
+    assert "total\t100.0 %" in capfd.readouterr().err
+
+
+def test_progress_says_that_the_provider_asks_to_wait() -> None:
+    now = 100.0
+    pace = Pace(4, clock=lambda: now)
+    pace.fail(ModelError("slow", status=429, retry_after=1e12), Ticket(now, 1), 1)
+    report = ExtractionReport(total=5, waiting_s=pace.waiting_s)
+    assert describe(report) == "0/5  0 in flight  provider asks to wait 1 h 00 min  0.0/s  0 tokens"
+    now += 3_600
+    assert pace.waiting_s == 0
+
+
+@pytest.mark.slow
+def test_nothing_more_is_sent_once_the_reader_of_the_rows_is_gone(
+    server: FakeServer, provider: Provider, folder: Path
+) -> None:
+    write_documents(folder, 60)
+    provider.seconds = 0.02
+    command = [sys.executable, "-m", "ptc", *options(folder, "--concurrency", "1")]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    running.stdout.readline()
+    running.stdout.close()
+    assert running.stderr is not None
+    assert "not processed" in running.stderr.read()
+    running.stderr.close()
+    running.wait(60)
+    assert provider.requests.total() < 60
 
 
 def start(folder: Path, *more: str) -> subprocess.Popen[str]:

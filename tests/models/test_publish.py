@@ -257,3 +257,21 @@ def test_meta_schemas_of_all_drafts_publish_in_every_form() -> None:
                 sent = value if contract.wrapper is None else {contract.wrapper: value}
                 assert DIALECTS[name].closed or form.conforms(sent), (name, sent)
     assert len(schemas) > 5
+
+
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "any"])
+def test_definitions_that_multiply_are_merged_once(dialect: str) -> None:
+    last = 200
+    steps: dict[str, Any] = {
+        f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]}
+        for n in range(last)
+    }
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/d0"}},
+        "required": ["a"],
+        "additionalProperties": False,
+        "$defs": {**steps, f"d{last}": {"type": "string"}},
+    }
+    reduced = reduce_schema(schema, DIALECTS[dialect])
+    assert len(json.dumps(reduced)) < 1_000

@@ -78,3 +78,23 @@ def test_html_report_escapes_values_and_loads_nothing() -> None:
     assert not re.search(r"""(src|href)\s*=|url\(|@import""", page)
     assert "default-src 'none'" in page
     page.encode()
+
+
+def test_long_and_deep_lists_are_compared_at_once() -> None:
+    gold = [{"n": n, "text": f"a{n}", "rest": n % 7} for n in range(3_000)]
+    found = [{"n": n, "text": f"b{n}", "rest": n % 5} for n in reversed(range(3_000))]
+    assert compare({"a": gold[::-1]}, {"a": gold}, {}).total.right == 9_000
+    assert compare({"a": found}, {"a": gold}, {}).total.wrong > 0
+    by_key = compare({"a": {"l": found}}, {"a": {"l": gold}}, {"l": ("n",)})
+    assert [score.right for score in by_key.fields] == [3_000, 0, 430]
+    one: object = 1
+    other: object = 2
+    for _ in range(60):
+        one, other = [one, 0], [other, 0]
+    assert compare({"a": other}, {"a": one}, {}).total.right == 60
+
+
+def test_equal_item_is_not_taken_by_a_similar_one() -> None:
+    gold = [{"a": 1, "b": 2}, {"a": 1, "b": 3}]
+    result = compare({"x": [{"a": 1, "b": 3}]}, {"x": gold}, {})
+    assert (result.total.right, result.total.missing, result.total.wrong) == (2, 2, 0)

@@ -83,3 +83,31 @@ def test_schema_of_a_deep_recursion_stays_small() -> None:
     }
     made = evidence_schema({"$ref": "#/$defs/A0", "$defs": defs})
     assert len(repr(made)) < 200_000
+
+
+def test_part_of_a_longer_number_or_word_supports_nothing() -> None:
+    text = SourceText(
+        "Invoice 2025-11: 1,450.00 EUR, Müller-Party, caf\u00e9 5 \U0001f600 合計450円"
+    )
+    for quote in ("2", "50", "1", "450.00", "voice", "art", "cafe", "Caf", "45"):
+        assert not text.find("/a", quote).supported, quote
+    for quote in (
+        "2025",
+        "11",
+        "1,450.00",
+        "Müller",
+        "party",
+        "CAF\u00c9",
+        "5",
+        "\U0001f600",
+        "計450",
+    ):
+        assert text.find("/a", quote).supported, quote
+    # Positions count characters, also those beyond the basic plane.
+    found = text.find("/a", "5 \U0001f600")
+    assert (found.start, found.end) == (50, 53)
+
+
+def test_quote_that_repeats_in_a_long_text_is_found_at_once() -> None:
+    assert not SourceText("1" * 1_000_000).find("/a", "1" * 100).supported
+    assert SourceText("1" * 1_000_000 + " 1").find("/a", "1").start == 1_000_001

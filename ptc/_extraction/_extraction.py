@@ -17,12 +17,15 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from .._facts import ModelUsage
 from ..errors import ModelError, PtcError, UsageError
+from ..models._batch import open_batch_api
 from ..models._model import Model
 from ..models._open import OpenModels
+from ._batches import Activity, Batches
 from ._documents import Document, Documents, DocumentSource, open_documents
 from ._options import Plan, make_plan
 from ._pacing import Pace, StoppedError
@@ -53,7 +56,7 @@ class Extraction(Generic[T]):
             UsageError: If the budget is in money and the price of the model is unknown.
             SetupError: If the output needs pyarrow.
         """
-        prices = find_prices(model.name, plan.prices)
+        prices = find_prices(model.name, plan.prices, batch=plan.batch)
         if plan.max_cost is not None:
             require_prices(model.name, prices)
         require_parquet(plan.output)
@@ -64,6 +67,10 @@ class Extraction(Generic[T]):
         self._budget = Budget(prices, plan.max_cost, plan.max_total_tokens)
         self._log: RowLog | None = None
         self._parts: RowLog | None = None
+        self._submissions: RowLog | None = None
+        self._batches: Batches | None = None
+        self._activity = Activity()
+        self._slots = anyio.Semaphore(plan.concurrency)
         self._stopped: Literal["budget", "interrupted", "model"] | None = None
         self._reason = ""
         self._failure: Exception | None = None
@@ -90,22 +97,26 @@ class Extraction(Generic[T]):
             raise StopAsyncIteration from None
 
     def stop(self) -> None:
-        """Send no further document. The iteration ends when the requests in flight have ended."""
+        """Send no further document. The iteration ends when the requests in flight have ended.
+
+        Batches continue at the provider; the same call collects their results later.
+        """
         self._stop("interrupted", "interrupted before all documents were sent")
 
     @property
     def report(self) -> ExtractionReport:
         """The state now."""
-        counts, budget = self._counts, self._budget
+        counts, budget, batches = self._counts, self._budget, self._batches
         return ExtractionReport(
             total=self._documents.total,
             **{name: counts[name] for name in _COUNTED},
-            in_flight=self._pace.in_flight,
+            in_flight=self._pace.in_flight if batches is None else batches.waiting,
             usage=budget.spent,
             cost=None if budget.prices is None else budget.cost,
-            retries=self._pace.retries,
+            retries=self._pace.retries if batches is None else batches.retries,
             waited_s=self._pace.waited_s,
             seconds=(self._ended or time.monotonic()) - self._started,
+            batches=None if batches is None else batches.progress,
             stopped=self._stopped,
             reason=self._reason,
             errors=dict(self._errors),
@@ -124,6 +135,18 @@ class Extraction(Generic[T]):
         self._log = await anyio.to_thread.run_sync(RowLog, journal_of(self._plan.output))
         self._check_recorded(self._log)
         self._parts = await anyio.to_thread.run_sync(RowLog, _parts_of(self._plan.output))
+        if self._plan.batch:
+            api = await open_batch_api(self._model)
+            record = _batches_of(self._plan.output)
+            self._submissions = await anyio.to_thread.run_sync(RowLog, record)
+            self._batches = Batches(
+                api,
+                self._submissions,
+                self._activity,
+                model=self._model.name,
+                poll_s=self._plan.poll_ms / 1000,
+                on_failure=self._fail,
+            )
 
     def _check_recorded(self, log: RowLog) -> None:
         """Refuse rows of other questions, which would be sent and paid for again."""
@@ -146,8 +169,21 @@ class Extraction(Generic[T]):
     async def _run(self) -> None:
         """Process the documents, and close the stream of rows."""
         try:
-            questioner = Questioner(self._plan, self._model, self._pace, self._budget, self._parts)
-            await self._process(questioner)
+            questioner = Questioner(
+                self._plan,
+                self._model,
+                self._pace,
+                self._budget,
+                self._parts,
+                self._activity,
+                self._batches,
+            )
+            async with anyio.create_task_group() as group:
+                if self._batches is not None:
+                    group.start_soon(self._batches.run)
+                await self._process(questioner)
+                if self._batches is not None:
+                    self._batches.close()
             if self._log is not None:
                 await anyio.to_thread.run_sync(self._finish, self._log)
         except Exception as raised:  # noqa: BLE001  # raised again by the iteration
@@ -157,23 +193,20 @@ class Extraction(Generic[T]):
             self._rows_in.close()
 
     async def _process(self, questioner: Questioner) -> None:
-        to_work, work = anyio.create_memory_object_stream[Document](0)
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
-            for _ in range(self._plan.concurrency):
-                group.start_soon(self._work, questioner, work.clone())
-            work.close()
-            async with to_work:
-                try:
-                    await self._feed(to_work)
-                except Exception as error:  # noqa: BLE001  # also those of the caller's iterator
-                    # Raised after the documents in flight, which are paid for.
-                    failure = error
+            self._activity.begin()
+            try:
+                await self._feed(questioner, group)
+            except Exception as error:  # noqa: BLE001  # also those of the caller's iterator
+                # Raised after the documents in flight, which are paid for.
+                failure = error
+            self._activity.end()
         if failure is not None:
             raise failure
 
-    async def _feed(self, to_work: MemoryObjectSendStream[Document]) -> None:
-        """Hand the documents to the workers, and yield those that have a row."""
+    async def _feed(self, questioner: Questioner, group: TaskGroup) -> None:
+        """Start a task for each document, and yield those that have a row."""
         seen: set[str] = set()
         async with aclosing(self._documents.read()) as documents:
             async for document in documents:
@@ -185,8 +218,14 @@ class Extraction(Generic[T]):
                 seen.add(document.id)
                 if (row := self._recorded(document)) is not None:
                     await self._yield(row)
-                else:
-                    await to_work.send(document)
+                    continue
+                try:
+                    self._slots.acquire_nowait()
+                except anyio.WouldBlock:
+                    with self._activity.waiting():
+                        await self._slots.acquire()
+                self._activity.begin()
+                group.start_soon(self._extract_in_slot, questioner, document)
 
     def _recorded(self, document: Document) -> ExtractedRow[T] | None:
         """Return the row of the output file, unless the document is to be sent."""
@@ -203,14 +242,13 @@ class Extraction(Generic[T]):
             return None
         return self._log.read(document.id)
 
-    async def _work(
-        self, questioner: Questioner, work: MemoryObjectReceiveStream[Document]
-    ) -> None:
-        with work:
-            async for document in work:
-                # The producer is waiting to hand documents over: take them, and drop them.
-                if self._stopped is None:
-                    await self._extract(questioner, document)
+    async def _extract_in_slot(self, questioner: Questioner, document: Document) -> None:
+        try:
+            if self._stopped is None:
+                await self._extract(questioner, document)
+        finally:
+            self._slots.release()
+            self._activity.end()
 
     async def _extract(self, questioner: Questioner, document: Document) -> None:
         estimate = questioner.estimate(document)
@@ -219,7 +257,9 @@ class Extraction(Generic[T]):
                 self._stop("budget", reason)
             if self._stopped is not None:
                 return
-            await self._released.wait()
+            released = self._released
+            with self._activity.waiting():
+                await released.wait()
         usage = ModelUsage()
         try:
             row, error = await questioner.extract(document, self._previous(document))
@@ -240,12 +280,16 @@ class Extraction(Generic[T]):
         if error is None or self._stopped is not None:
             return
         if is_fatal(error, first=not self._counts["done"]):
-            self._stop("model", str(error))
-            self._failure = error
+            self._fail(error)
         elif self._failures >= max(_FAILURES_IN_A_ROW, self._plan.concurrency):
             reason = f"{self._failures} documents in a row failed, the last with: {error}"
-            self._stop("model", reason)
-            self._failure = ModelError(reason, retryable=True)
+            self._fail(ModelError(reason, retryable=True))
+
+    def _fail(self, error: PtcError) -> None:
+        """Stop with an error that concerns all documents."""
+        if self._stopped is None:
+            self._stop("model", str(error))
+            self._failure = error
 
     async def _yield(self, row: ExtractedRow[T]) -> None:
         counts = self._counts
@@ -266,6 +310,8 @@ class Extraction(Generic[T]):
         if self._stopped is None:
             self._stopped, self._reason = why, reason
             self._pace.stop()
+            if self._batches is not None:
+                self._batches.stop()
             self._notify()
 
     def _notify(self) -> None:
@@ -284,17 +330,23 @@ class Extraction(Generic[T]):
             raise write_error(output, error) from None
         if self._stopped is None and not self._errors:
             _parts_of(output).unlink(missing_ok=True)
+            _batches_of(output).unlink(missing_ok=True)
 
     def _close(self) -> None:
         """Close the streams and files."""
         self._rows_in.close()
         self._rows_out.close()
-        for log, name in ((self._log, None), (self._parts, self._plan.output)):
-            if log is None:
-                continue
-            if name is not None and not log.entries:
-                _parts_of(name).unlink(missing_ok=True)
-            log.close()
+        output = self._plan.output
+        if output is not None:
+            for log, path in (
+                (self._parts, _parts_of(output)),
+                (self._submissions, _batches_of(output)),
+            ):
+                if log is not None and not log.entries:
+                    path.unlink(missing_ok=True)
+        for log in (self._log, self._parts, self._submissions):
+            if log is not None:
+                log.close()
 
 
 _COUNTED = ("done", "failed", "dead", "reused", "repaired", "conflicts", "unsupported")
@@ -333,6 +385,10 @@ def journal_of(output: Path) -> Path:
 
 def _parts_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.parts")
+
+
+def _batches_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.batches")
 
 
 def _first(error: Exception) -> Exception:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from .._facts import ModelUsage
 
 __all__ = [
+    "BatchProgress",
     "Conflict",
     "Evidence",
     "ExtractedRow",
@@ -31,7 +32,7 @@ class RowError:
     """Reason that a row has no object."""
 
     reason: str
-    """``unreadable``, ``not_conforming``, ``truncated``, ``refused``, ``merge`` or
+    """``unreadable``, ``not_conforming``, ``truncated``, ``refused``, ``merge``, ``no_result`` or
     ``model_failed``."""
     message: str
 
@@ -99,6 +100,20 @@ class ExtractedRow(Generic[T]):
     """True if the row was read from the output file and cost nothing now."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """Batches at the provider."""
+
+    open: int = 0
+    """Batches whose results were not read yet."""
+    requests: int = 0
+    """Requests in them."""
+    finished: int = 0
+    """Requests in them that have an outcome, as far as the provider reports it before the end."""
+    ignored_lines: int = 0
+    """Lines of results that could not be read, or belong to no request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionReport:
     """State of an extraction: at its end the report, before that the progress."""
@@ -125,6 +140,8 @@ class ExtractionReport:
     waited_s: float = 0.0
     """Seconds in which no request was sent because the provider asked to wait."""
     seconds: float = 0.0
+    batches: BatchProgress | None = None
+    """Batches at the provider; None unless requested."""
     stopped: Literal["budget", "interrupted", "model"] | None = None
     """Reason that not all documents were processed; None if they were, or are still."""
     reason: str = ""

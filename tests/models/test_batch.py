@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +18,7 @@ import anyio
 import pytest
 
 from ptc import ExtractedRow, ExtractionReport, ModelError, UsageError
+from ptc._cli._group import run_command_line
 from ptc._extraction._extraction import open_extraction
 from ptc.models._open import OpenModels
 from ptc.testing import ScriptedModel
@@ -318,3 +324,115 @@ async def test_wrong_use_of_batches_is_named_before_anything_is_sent(
     with pytest.raises(UsageError, match=message):
         await extract(model, tmp_path, documents(1), **options)
     assert not server.calls
+
+
+def command(folder: Path, model: str, *more: str) -> list[str]:
+    (folder / "s.json").write_text(json.dumps(SCHEMA))
+    (folder / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents(20)))
+    return [
+        *("extract", str(folder / "d.jsonl"), "--schema", str(folder / "s.json"), "--no-config"),
+        *("--model", model, "--output", str(folder / "rows.jsonl"), "--batch", "--poll-ms", "20"),
+        *more,
+    ]
+
+
+def start(folder: Path, model: str) -> subprocess.Popen[str]:
+    arguments = [sys.executable, "-m", "ptc", *command(folder, model)]
+    return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+
+
+def rows_of(folder: Path) -> dict[str, Any]:
+    lines = (folder / "rows.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["object"] for row in rows}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def damaged_first(number: str, tries: int) -> Line:
+    """Every fourth answer needs a second one."""
+    damaged = int(number) % 4 == 1 and tries == 1
+    return Line(Step(args='{"total": "?"}')) if damaged else Line()
+
+
+@pytest.mark.slow
+@both
+def test_killed_between_submission_and_result_nothing_is_paid_twice(
+    server: BatchServer, tmp_path: Path, model: str
+) -> None:
+    server.react = damaged_first
+    record = tmp_path / "rows.jsonl.batches"
+    server.hold = threading.Event()
+    for round_number in (1, 2):
+        # Once with the first batch at the provider, and once with that of the repairs.
+        if round_number == 2:
+            server.batches[0].ended = True
+        running = start(tmp_path, model)
+        recorded = b'"status":"submitted"'
+        wait_until(lambda: record.exists() and record.read_bytes().count(recorded) == round_number)  # noqa: B023  # called at once
+        running.kill()
+        running.communicate()
+    assert [len(batch.items) for batch in server.batches] == [20, 5]
+    server.hold.set()
+    _, err = start(tmp_path, model).communicate(timeout=60)
+    assert rows_of(tmp_path) == right(20), err
+    assert [len(batch.items) for batch in server.batches] == [20, 5]
+    assert server.answered == {str(n): 2 if n % 4 == 1 else 1 for n in range(20)}
+    assert not record.exists()
+
+
+@pytest.mark.slow
+@both
+def test_killed_inside_a_submission_the_batch_is_found(
+    server: BatchServer, tmp_path: Path, model: str
+) -> None:
+    # Batches of others, of the same size, whose results are of no use.
+    for _ in range(3):
+        others = [{"custom_id": f"x{n}", "body": {"model": "m", "tools": []}} for n in range(20)]
+        server.add(others, in_file=model == OPENAI)
+    server.create_hold = threading.Event()
+    running = start(tmp_path, model)
+    wait_until(lambda: len(server.batches) == 4)
+    running.kill()
+    running.communicate()
+    server.create_hold.set()
+    _, err = start(tmp_path, model).communicate(timeout=60)
+    assert rows_of(tmp_path) == right(20), err
+    assert len(server.batches) == 4
+    assert server.answered == {str(n): 1 for n in range(20)}
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_how_to_continue_and_leaves_the_batch(
+    server: BatchServer, tmp_path: Path
+) -> None:
+    server.hold = threading.Event()
+    running = start(tmp_path, OPENAI)
+    record = tmp_path / "rows.jsonl.batches"
+    wait_until(lambda: record.exists() and b'"status":"submitted"' in record.read_bytes())
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "stopping: 1 batch of 20 requests stays at the provider" in err
+    assert "run the command again to continue" in err
+    assert KEY not in err
+    server.hold.set()
+    _, err = start(tmp_path, OPENAI).communicate(timeout=60)
+    assert "20 done, 0 failed, 0 dead" in err
+    assert server.requests() == 20
+
+
+@pytest.mark.slow
+def test_command_without_a_batch_api_names_those_that_have_one(
+    server: BatchServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(command(tmp_path, "openai-chat:gpt-4o")) == 2
+    assert "anthropic:NAME" in capfd.readouterr().err
+    assert run_command_line(command(tmp_path, OPENAI, "--rpm", "5")) == 2
+    assert "rpm cannot be combined with batch" in capfd.readouterr().err

@@ -28,7 +28,7 @@ from ..models._open import OpenModels
 from ._batches import Activity, Batches
 from ._documents import Document, Documents, DocumentSource, open_documents
 from ._options import Plan, make_plan
-from ._pacing import Pace, StoppedError
+from ._pacing import Pace, StoppedError, Throttle, find_throttle
 from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
@@ -49,8 +49,14 @@ class Extraction(Generic[T]):
     Rows come as they are finished, those of the output file first.
     """
 
-    def __init__(self, documents: Documents, plan: Plan, model: Model) -> None:
+    def __init__(self, documents: Documents, plan: Plan, model: Model, throttle: Throttle) -> None:
         """Prepare the extraction; nothing is sent or written.
+
+        Args:
+            documents: The documents.
+            plan: The options.
+            model: Receives the requests.
+            throttle: State of the model, shared with other extractions.
 
         Raises:
             UsageError: If the budget is in money and the price of the model is unknown.
@@ -63,7 +69,7 @@ class Extraction(Generic[T]):
         self._documents = documents
         self._plan = plan
         self._model = model
-        self._pace = Pace(plan.concurrency, rpm=plan.rpm, tpm=plan.tpm)
+        self._pace = Pace(plan.concurrency, rpm=plan.rpm, tpm=plan.tpm, throttle=throttle)
         self._budget = Budget(prices, plan.max_cost, plan.max_total_tokens)
         self._log: RowLog | None = None
         self._parts: RowLog | None = None
@@ -336,6 +342,7 @@ class Extraction(Generic[T]):
         """Close the streams and files."""
         self._rows_in.close()
         self._rows_out.close()
+        self._pace.close()
         output = self._plan.output
         if output is not None:
             for log, path in (
@@ -361,8 +368,9 @@ async def open_extraction(
     Exceptions of the block are raised unchanged, not in a group.
     """
     model = models.get(options.pop("model", None))
+    throttle = find_throttle(models, model.name)
     extraction: Extraction[Any] = Extraction(
-        open_documents(documents), make_plan(schema, options), model
+        open_documents(documents), make_plan(schema, options), model, throttle
     )
     try:
         await extraction._open()

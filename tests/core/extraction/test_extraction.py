@@ -489,6 +489,25 @@ async def test_parquet_has_the_rows(tmp_path: Path) -> None:
     assert (server.tries.total(), parquet.read_table(path).num_rows) == (1, 4)
 
 
+async def test_two_extractions_of_a_session_share_the_pace() -> None:
+    server = Server(most=5, seconds=0.02)
+    models = OpenModels(server)
+    retries: list[int] = []
+
+    async def run(name: str) -> None:
+        source = [{"id": f"{name}{n}", "text": f"Total: {n}"} for n in range(30)]
+        async with open_extraction(models, source, SCHEMA, {"concurrency": 30}) as rows:
+            assert [row.status async for row in rows] == ["done"] * 30
+            retries.append(rows.report.retries)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for name in "ab":
+                group.start_soon(run, name)
+    # As few as one extraction of all documents has, whose limit is the same.
+    assert 0 < sum(retries) < 40
+
+
 async def test_session_has_extract_many(tmp_path: Path) -> None:
     async with (
         Session(tmp_path, toolsets=(), model=Server()) as session,

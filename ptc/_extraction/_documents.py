@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Mapping
+import os
+import re
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,11 +24,13 @@ import anyio.to_thread
 
 from ..errors import UsageError
 
-__all__ = ["Document", "DocumentSource", "Documents", "open_documents"]
+__all__ = ["SURROGATE", "Document", "DocumentSource", "Documents", "open_documents"]
 
 MAX_DOCUMENT_BYTES = 67_108_864
 """Larger files are no documents but dumps: they would be sent to the model in hundreds of parts."""
 _LINES = (".jsonl", ".ndjson")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, in a text that is not valid Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +38,21 @@ class Document:
     """One document."""
 
     id: str
-    """Name of its row; unique among the documents."""
+    """Name of its row; unique among the documents. Half of a surrogate pair in it is escaped."""
     text: str
     source: str | None = None
     """File, and line of a JSONL file, that it comes from."""
     error: str | None = None
     """Reason that the text cannot be read; such a document gets a dead row."""
+
+    def __post_init__(self) -> None:
+        # Names of files need not be UTF-8, and JSON may hold half of a pair: rows can have neither.
+        for name in ("id", "source"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _escape(value))
+        if self.error is None and (found := SURROGATE.search(self.text)) is not None:
+            reason = f"is not Unicode text: character {found.start():,} is half of a surrogate pair"
+            object.__setattr__(self, "error", reason)
 
 
 _Item: TypeAlias = Document | Path | Mapping[str, Any]
@@ -48,14 +69,18 @@ class Documents:
     read: Callable[[], AsyncGenerator[Document, None]]
 
 
-def open_documents(source: DocumentSource) -> Documents:
+def open_documents(source: DocumentSource, excluded: Collection[Path] = ()) -> Documents:
     """Find the documents of `source`; the texts are read later.
+
+    Args:
+        source: The documents.
+        excluded: Files that are no documents although they match: the extraction's own.
 
     Raises:
         UsageError: If nothing matches, or `source` is of the wrong type.
     """
     if isinstance(source, str | Path):
-        return _found(source)
+        return _found(source, {os.path.realpath(path) for path in excluded})
     if isinstance(source, AsyncIterable):
         return Documents(None, lambda: _convert_async(source))
     if isinstance(source, Iterable) and not isinstance(source, bytes | Mapping):
@@ -69,7 +94,7 @@ def open_documents(source: DocumentSource) -> Documents:
     raise UsageError(msg)
 
 
-def _found(source: str | Path) -> Documents:
+def _found(source: str | Path, excluded: set[str]) -> Documents:
     path = Path(source)
     if path.is_dir():
         files = [
@@ -84,6 +109,7 @@ def _found(source: str | Path) -> Documents:
     else:
         matches = sorted(glob.glob(str(source), recursive=True))
         files = [(Path(name).as_posix(), Path(name)) for name in matches if Path(name).is_file()]
+    files = [(name, file) for name, file in files if os.path.realpath(file) not in excluded]
     if not files:
         msg = f"no document matches {str(source)!r}; pass a folder, a file, a glob or a JSONL file"
         raise UsageError(msg)
@@ -158,6 +184,16 @@ def _count_lines(path: Path) -> int:
         return sum(1 for line in file if line.strip())
 
 
+def _escape(text: str) -> str:
+    """Return `text` with bytes of a file name that are not UTF-8, and half pairs, escaped."""
+    if SURROGATE.search(text) is None:
+        return text
+    try:
+        return os.fsencode(text).decode(errors="backslashreplace")
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+
+
 def _read_lines(path: Path) -> Iterator[Document]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -168,7 +204,7 @@ def _read_lines(path: Path) -> Iterator[Document]:
 def _parse_line(line: bytes, place: str) -> Document:
     try:
         item = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Document(place, "", place, f"is not JSON: {error}")
     try:
         found = _convert(item)

@@ -9,6 +9,7 @@ Rule 2: Stopping sends no new document and loses no answer that has been paid fo
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -32,7 +33,7 @@ from ._pacing import Pace, StoppedError, Throttle, find_throttle
 from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
-from ._row_log import RowLog, write_error
+from ._row_log import RowEntry, RowLog, write_error
 from ._spending import Budget, find_prices, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
@@ -234,17 +235,47 @@ class Extraction(Generic[T]):
                 group.start_soon(self._extract_in_slot, questioner, document)
 
     def _recorded(self, document: Document) -> ExtractedRow[T] | None:
-        """Return the row of the output file, unless the document is to be sent."""
-        entry = None if self._log is None else self._log.entries.get(document.id)
-        if self._log is None or entry is None or entry.digest != digest_of(document.text):
+        """Return the row of the output file, unless the document is to be sent.
+
+        Raises:
+            UsageError: If the row is of another version or schema.
+        """
+        entry = self._entry(document)
+        if self._log is None or entry is None or entry[1].digest != digest_of(document.text):
             return None
-        if entry.status != "done" and self._plan.retry_failed:
+        if entry[1].status != "done" and self._plan.retry_failed:
             return None
-        return row_from_json(self._log.read(document.id), self._plan.contract.typed)
+        try:
+            return row_from_json(self._log.read(entry[0]), self._plan.contract.typed)
+        except (KeyError, TypeError, ValueError, UsageError) as error:
+            reason = (
+                f"{error}" if isinstance(error, UsageError) else f"{type(error).__name__} {error}"
+            )
+        msg = (
+            f"output {str(self._plan.output)!r}: the row of {entry[0]!r:.80} does not fit this "
+            f"version or schema: {reason}. Choose another output"
+        )
+        raise UsageError(msg)
+
+    def _entry(self, document: Document) -> tuple[str, RowEntry] | None:
+        """Find the row of a document, also under the other normal form of its id."""
+        entries = {} if self._log is None else self._log.entries
+        if (entry := entries.get(document.id)) is not None:
+            return document.id, entry
+        if document.id.isascii():
+            return None
+        # macOS and Linux name the same file by different characters.
+        forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+        for form in forms:
+            name = unicodedata.normalize(form, document.id)
+            if (entry := entries.get(name)) is not None:
+                return name, entry
+        return None
 
     def _previous(self, document: Document) -> dict[str, Any] | None:
         """Return the recorded row that the row of `document` will replace."""
-        if self._log is None or document.id not in self._log.entries:
+        entry = self._log.entries.get(document.id) if self._log is not None else None
+        if self._log is None or entry is None:
             return None
         return self._log.read(document.id)
 
@@ -368,10 +399,10 @@ async def open_extraction(
     Exceptions of the block are raised unchanged, not in a group.
     """
     model = models.get(options.pop("model", None))
+    plan = make_plan(schema, options)
     throttle = find_throttle(models, model.name)
-    extraction: Extraction[Any] = Extraction(
-        open_documents(documents), make_plan(schema, options), model, throttle
-    )
+    found = open_documents(documents, _own_files(plan.output))
+    extraction: Extraction[Any] = Extraction(found, plan, model, throttle)
     try:
         await extraction._open()
         async with anyio.create_task_group() as group:
@@ -397,6 +428,13 @@ def _parts_of(output: Path) -> Path:
 
 def _batches_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.batches")
+
+
+def _own_files(output: Path | None) -> tuple[Path, ...]:
+    """Return the files that an extraction writes, which may be in the folder of the documents."""
+    if output is None:
+        return ()
+    return output, journal_of(output), _parts_of(output), _batches_of(output)
 
 
 def _first(error: Exception) -> Exception:

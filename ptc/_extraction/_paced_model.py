@@ -14,6 +14,7 @@ from .._facts import ModelUsage
 from ..errors import ModelError
 from ..models._model import Delta, Mode, Model, ModelReply, ModelRequest
 from ._batches import Batches
+from ._documents import SURROGATE
 from ._pacing import Pace
 from ._spending import Budget, tokens_of
 
@@ -96,7 +97,7 @@ class PacedModel:
                     ticket.tokens = reply.usage.input_tokens + reply.usage.output_tokens
                     self._pace.succeed()
                     self._count(reply.usage)
-                    return reply
+                    return _with_valid_text(reply)
             await self._pace.pause(delay, started=started)
         raise AssertionError  # pragma: no cover  # the last attempt returns or raises
 
@@ -114,7 +115,7 @@ class PacedModel:
                 batches.retries += 1
             else:
                 self._count(reply.usage)
-                return reply
+                return _with_valid_text(reply)
         raise AssertionError  # pragma: no cover  # the last attempt returns or raises
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
@@ -141,3 +142,16 @@ class PacedModel:
         cost = self._budget.spend(usage)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
+
+
+def _with_valid_text(reply: ModelReply) -> ModelReply:
+    """Replace halves of surrogate pairs, which neither a request nor a row can hold."""
+    if not any(SURROGATE.search(text) for text in (reply.text, *reply.arguments)):
+        return reply
+    return replace(
+        reply,
+        text=SURROGATE.sub("\ufffd", reply.text),
+        arguments=tuple(SURROGATE.sub("\ufffd", text) for text in reply.arguments),
+        # The provider's own object has them, too.
+        raw=None,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from .._core._json import plain_text
 from .._facts import ModelUsage
 
 __all__ = [
@@ -174,7 +175,7 @@ def row_to_json(row: ExtractedRow[Any]) -> dict[str, Any]:
         "source": row.source,
         "status": row.status,
         "object": row.value,
-        "error": None if row.error is None else asdict(row.error),
+        "error": None if row.error is None else _error_to_json(row.error),
         "attempts": row.attempts,
         "parts": row.parts,
         "repairs": list(row.repairs),
@@ -219,6 +220,11 @@ def row_from_json(data: Mapping[str, Any], to_object: Any) -> ExtractedRow[Any]:
         settings=data["settings"],
         reused=True,
     )
+
+
+def _error_to_json(error: RowError) -> dict[str, Any]:
+    # A message may quote the text of a model, which need not be valid Unicode.
+    return {"reason": error.reason, "message": plain_text(error.message, len(error.message))}
 
 
 def _to_json(evidence: Evidence) -> dict[str, Any]:

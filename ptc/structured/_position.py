@@ -29,6 +29,9 @@ def describe_unreadable(text: str, otherwise: str = "the JSON of the answer is a
         position, reason = error.pos, error.msg
     except RecursionError:
         return "the JSON of the answer nests too deep"
+    except ValueError:
+        # `sys.set_int_max_str_digits`: the only other error of this decoder.
+        return "the JSON of the answer has a number of more than 4,300 digits"
     else:
         return otherwise
     if not text[position:].strip() or reason.startswith("Unterminated string"):

@@ -22,7 +22,7 @@ import anyio.lowlevel
 
 from .._core._json import sha256_of
 from ..errors import ModelError
-from ..models._batch import Batch, BatchApi, BatchItem, NoResultError, UnrunError
+from ..models._batch import Batch, BatchApi, BatchFailedError, BatchItem, NoResultError, UnrunError
 from ..models._model import ModelReply, ModelRequest
 from ._pacing import StoppedError
 from ._row import BatchProgress
@@ -234,7 +234,7 @@ class Batches:
     @property
     def progress(self) -> BatchProgress:
         """The state now."""
-        known = [job for job in self._jobs if job.running and job.batch_id is not None]
+        known = [job for job in self._jobs if job.running and job.status != "new"]
         return BatchProgress(
             open=len(known),
             requests=sum(len(job.ids) for job in known),
@@ -333,7 +333,6 @@ class Batches:
             if refused:
                 self._return_to_queue(job)
         else:
-            self._failures = 0
             job.batch_id = batch_id
             await self._record(job, "submitted")
             for waiter in waiters:
@@ -397,6 +396,9 @@ class Batches:
             try:
                 found |= await self._read(job, batch_id)
                 break
+            except BatchFailedError as error:
+                await self._retry_failed(job, error)
+                return False
             except ModelError as error:
                 if error.status == 404:
                     await self._forget(job, batch_id)
@@ -407,12 +409,23 @@ class Batches:
             delay = min(delay * _POLL_GROWTH, self._poll_s)
         if self._stop.is_set() or (not found and job.batch_id is None):
             return found
+        self._failures = 0
         for custom_id, waiter in asked.items():
             if job.waiters.pop(custom_id, None) is not None:
                 self._deliver(waiter, error=self._missing(job, batch_id))
         if asked.keys() == job.ids:
             await self._api.clean(batch_id)
         return found
+
+    async def _retry_failed(self, job: _Job, error: BatchFailedError) -> None:
+        """Submit a batch again of which the provider ran nothing, if that may help."""
+        job.batch_id = None
+        await self._record(job, "refused")
+        self._failures += 1
+        if not error.retryable or self._failures >= _MAX_SUBMISSIONS:
+            raise error
+        await self._sleep(self._poll_s)
+        self._return_to_queue(job)
 
     async def _read(self, job: _Job, batch_id: str) -> bool:
         found = False

@@ -15,6 +15,7 @@ from ._model import Model, ModelReply, ModelRequest
 __all__ = [
     "Batch",
     "BatchApi",
+    "BatchFailedError",
     "BatchItem",
     "BatchLine",
     "NoResultError",
@@ -68,6 +69,10 @@ class UnrunError(ModelError):
     """Raised for a request that the model did not run: its batch expired or was cancelled."""
 
 
+class BatchFailedError(ModelError):
+    """Raised for a batch of which the provider ran no request."""
+
+
 class BatchApi(Protocol):
     """Batches of one model. Its methods raise `ModelError`."""
 
@@ -104,7 +109,7 @@ class BatchApi(Protocol):
     def results(self, batch_id: str) -> AsyncGenerator[BatchLine | None, None]:
         """Iterate over the results of an ended batch; None for a line that cannot be read.
 
-        A batch of which the provider ran nothing raises its error.
+        A batch of which the provider ran nothing raises `BatchFailedError`.
         """
         ...
 

@@ -20,7 +20,15 @@ from pydantic_ai.models.batch import BatchResult, EncodedBatchRequest
 
 from .._core._redact import SENT
 from ..errors import ModelError
-from ._batch import Batch, BatchApi, BatchItem, BatchLine, NoResultError, UnrunError
+from ._batch import (
+    Batch,
+    BatchApi,
+    BatchFailedError,
+    BatchItem,
+    BatchLine,
+    NoResultError,
+    UnrunError,
+)
 from ._model import ModelReply, ModelRequest
 from ._providers import ProviderAsModel, model_error
 
@@ -112,7 +120,8 @@ class _ProviderBatches(ABC):
     def _parse(self, line: bytes) -> BatchLine | None:
         try:
             data = json.loads(line)
-            return self._line(data["custom_id"], data)
+            custom_id = data["custom_id"]
+            return self._line(custom_id, data) if isinstance(custom_id, str) else None
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -243,9 +252,10 @@ class _OpenAIBatches(_ProviderBatches):
         if batch.status == "failed":
             errors = (batch.errors and batch.errors.data) or []
             text = "; ".join(f"{error.code}: {error.message}" for error in errors[:5])
-            body = f"the batch failed: {text or 'no reason was reported'}"
             over = any(error.code == "token_limit_exceeded" for error in errors)
-            raise self._line_error(429 if over else 400, body)
+            hint = "; lower concurrency, for smaller batches" if over else ""
+            told = self._line_error(400, f"{text or 'no reason was reported'}{hint}")
+            raise BatchFailedError(f"the batch failed: {told}", retryable=over)
         for file_id in (batch.output_file_id, batch.error_file_id):
             if file_id:
                 content = self._client.files.with_streaming_response.content(file_id)

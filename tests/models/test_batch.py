@@ -148,6 +148,7 @@ async def test_hostile_result_lines_cost_only_their_own_request(
         b"not json",
         b"[]",
         b'{"custom_id": 7, "response": 1, "result": 1}',
+        b'{"custom_id": [7], "error": {"code": "x"}, "result": {"type": "expired"}}',
         b"[" * 9_000,
         b"\xff\xfe",
         b'{"custom_id": "x", "result": {"type": "expired"}, "error": {"code": "batch_expired"}}',
@@ -166,7 +167,7 @@ async def test_hostile_result_lines_cost_only_their_own_request(
     assert rows["d1"].error is not None
     assert rows["d1"].error.reason == "no_result"
     assert report.batches is not None
-    assert report.batches.ignored_lines == 9
+    assert report.batches.ignored_lines == 10
 
 
 @pytest.mark.slow
@@ -178,6 +179,31 @@ async def test_succeeded_result_of_another_form_is_a_dead_row(
     rows, _ = await extract(model, tmp_path, documents(2))
     assert {row.status for row in rows.values()} == {"dead"}
     assert {row.error.reason for row in rows.values() if row.error} == {"no_result"}
+    # The answer is right, but not its usage, which a budget would be computed from.
+    forged: list[Any] = [{"input_tokens": "x", "output_tokens": [1]}, -5, {"input_tokens": -7}]
+    for number, usage in enumerate(forged):
+        text = {"type": "text", "text": '{"total": 0}'}
+        part = {**text, "type": "output_text", "annotations": []}
+        message = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+        server.forge = json.dumps(
+            {
+                "id": "r",
+                "object": "response",
+                "created_at": 1,
+                "model": "gpt-4o",
+                "status": "completed",
+                "output": [message],
+                "type": "message",
+                "role": "assistant",
+                "content": [text],
+                "stop_reason": "end_turn",
+                "usage": usage,
+            }
+        ).encode()
+        (tmp_path / str(number)).mkdir()
+        rows, report = await extract(model, tmp_path / str(number), documents(2))
+        assert {row.status for row in rows.values()} <= {"done", "dead"}, usage
+        assert report.usage.input_tokens >= 0
 
 
 @both
@@ -237,9 +263,25 @@ async def test_failed_openai_batch_stops_with_its_reason(
     server: BatchServer, tmp_path: Path
 ) -> None:
     server.fail_batch = lambda _: "model_not_found"
-    with pytest.raises(ModelError, match="model_not_found: too much"):
+    with pytest.raises(ModelError, match=r"the batch failed: .*model_not_found: too much"):
         await extract(OPENAI, tmp_path, documents(2))
     assert not server.answered
+    # With a right model the next run does not stop at the old batch.
+    server.fail_batch = lambda _: None
+    rows, _ = await extract(OPENAI, tmp_path, documents(2))
+    assert objects(rows) == right(2)
+
+
+@pytest.mark.slow
+async def test_batch_over_the_token_limit_of_the_account_is_submitted_again(
+    server: BatchServer, tmp_path: Path
+) -> None:
+    server.fail_batch = lambda count: "token_limit_exceeded" if count < 4 else None
+    rows, _ = await extract(OPENAI, tmp_path, documents(2))
+    assert objects(rows) == right(2)
+    server.fail_batch = lambda _: "token_limit_exceeded"
+    with pytest.raises(ModelError, match="lower concurrency"):
+        await extract(OPENAI, tmp_path, documents(4))
 
 
 @pytest.mark.slow

@@ -34,12 +34,15 @@ from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
 from ._row_log import RowEntry, RowLog, write_error
+from ._slots import Slots
 from ._spending import Budget, find_prices, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
 
 T = TypeVar("T")
 
+_MAX_CHARS = 100_000_000
+"""Characters of the documents in flight. Each is in memory a few times, as a part of a request."""
 _FAILURES_IN_A_ROW = 20
 """Documents after whose failure, one after the other, the provider is taken to be down."""
 
@@ -77,7 +80,7 @@ class Extraction(Generic[T]):
         self._submissions: RowLog | None = None
         self._batches: Batches | None = None
         self._activity = Activity()
-        self._slots = anyio.Semaphore(plan.concurrency)
+        self._slots = Slots(plan.concurrency, _MAX_CHARS)
         self._stopped: Literal["budget", "interrupted", "model"] | None = None
         self._reason = ""
         self._failure: Exception | None = None
@@ -226,11 +229,9 @@ class Extraction(Generic[T]):
                 if (row := self._recorded(document)) is not None:
                     await self._yield(row)
                     continue
-                try:
-                    self._slots.acquire_nowait()
-                except anyio.WouldBlock:
+                while not self._slots.take(len(document.text)):
                     with self._activity.waiting():
-                        await self._slots.acquire()
+                        await self._slots.wait()
                 self._activity.begin()
                 group.start_soon(self._extract_in_slot, questioner, document)
 
@@ -284,7 +285,7 @@ class Extraction(Generic[T]):
             if self._stopped is None:
                 await self._extract(questioner, document)
         finally:
-            self._slots.release()
+            self._slots.release(len(document.text))
             self._activity.end()
 
     async def _extract(self, questioner: Questioner, document: Document) -> None:

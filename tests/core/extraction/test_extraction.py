@@ -26,6 +26,7 @@ from ptc import (
     UsageError,
 )
 from ptc._extraction._extraction import Extraction, open_extraction
+from ptc._extraction._slots import Slots
 from ptc.models import ModelReply, ModelRequest, ModelUsage
 from ptc.models._open import OpenModels
 from ptc.testing import ScriptedModel, cut
@@ -479,6 +480,19 @@ async def test_id_in_another_normal_form_finds_its_row(tmp_path: Path) -> None:
     both = [{"id": name, "text": "Total: 1"} for name in ("\u00e9", "e\u0301")]
     rows, _ = await extract(server, both, output=tmp_path / "both.jsonl")
     assert [row.id for row in rows] == ["\u00e9", "e\u0301"]
+
+
+async def test_documents_in_flight_are_limited_in_number_and_size() -> None:
+    slots = Slots(3, 100)
+    assert [slots.take(chars) for chars in (200, 1)] == [True, False]  # one may be larger
+    slots.release(200)
+    assert [slots.take(chars) for chars in (60, 50, 40, 0, 0)] == [True, False, True, True, False]
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(slots.wait)
+            await anyio.wait_all_tasks_blocked()
+            slots.release(40)
+    assert slots.take(40)
 
 
 async def test_request_for_more_room_has_a_key_of_its_own() -> None:

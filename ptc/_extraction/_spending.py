@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 
 from .._facts import ModelUsage
 from ..errors import UsageError
@@ -39,10 +40,8 @@ class Prices:
             cache_read_tokens=usage.cache_read_tokens or None,
             cache_write_tokens=usage.cache_write_tokens or None,
         )
-        context = {"processing": "batch"} if self.batch else None
-        found = calc_price(
-            counted, model_ref=self.model, provider_id=self.provider, price_context=context
-        )
+        find = partial(calc_price, counted, model_ref=self.model, provider_id=self.provider)
+        found = find(price_context={"processing": "batch"}) if self.batch else find()
         return float(found.total_price)
 
 

@@ -191,7 +191,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_DELETE(self) -> None:
         self.made.calls.append(f"DELETE {self.path}")
         name = self.path.rsplit("/", 1)[1]
-        del self.made.files[name]
+        self.made.files.pop(name, None)
         self._json({"id": name, "object": "file", "deleted": True})
 
     # --- batches ----------------------------------------------------------------------------

@@ -32,12 +32,16 @@ Each document has one row in the output: id, status, object, error, attempts, us
 evidence. A row is on the disk before the next one counts. If the command is interrupted or killed,
 run it again: documents with a row are not sent again.
 
+With --batch the requests go to the provider's batch API, usually at half the price, and the answers
+come within a day. Press Ctrl-C meanwhile if you like: the same command collects them later.
+
 \b
 Examples:
   ptc extract invoices/ --schema invoice.json --model openai:gpt-5 --output rows.jsonl
   ptc extract "mail/**/*.txt" --schema mail.py:Mail --concurrency 32 --max-cost 5 --output m.jsonl
   ptc extract docs.jsonl --schema s.json --output rows.jsonl --retry-failed
   ptc extract docs.jsonl --schema s.json --output rows.jsonl --compare gold.jsonl --report q.html
+  ptc extract docs/ --schema s.json --model openai:gpt-5 --output rows.jsonl --batch
 """
 
 _EXIT_STATUS = """\b
@@ -73,7 +77,23 @@ Exit status:
     type=click.Choice(["auto", "tool", "native", "prompt"]),
     help="How to request structured output. [default: auto, by the model's features]",
 )
-@click.option("--concurrency", type=int, metavar="N", help="Requests in flight. [default: 8]")
+@click.option(
+    "--batch",
+    is_flag=True,
+    help="Use the provider's batch API: cheaper, within a day; needs --output. [openai, anthropic]",
+)
+@click.option(
+    "--poll-ms",
+    type=int,
+    metavar="N",
+    help="Longest time between two looks at a batch. [default: 60,000]",
+)
+@click.option(
+    "--concurrency",
+    type=int,
+    metavar="N",
+    help="Requests in flight; with --batch, documents. [default: 8; with --batch 10,000]",
+)
 @click.option("--rpm", type=float, metavar="N", help="Requests a minute at most.")
 @click.option("--tpm", type=float, metavar="N", help="Tokens a minute at most.")
 @click.option("--max-cost", type=float, metavar="USD", help="Stop before spending more.")
@@ -261,6 +281,8 @@ class _Run:
         """Finish the requests in flight at the first signal; cancel them at the second."""
         import anyio
 
+        from ._extract_progress import describe_stop
+
         if sys.platform == "win32":
             return
         stopping = (signal.SIGINT, signal.SIGTERM)
@@ -273,10 +295,7 @@ class _Run:
                     scope.cancel()
                     return
                 self.signal = number
+                before = extraction.report
                 extraction.stop()
-                waiting = extraction.report.in_flight
-                if waiting:
-                    self._progress.line(
-                        f"stopping: finishing {waiting} requests in flight, which are paid for; "
-                        "press Ctrl-C again to cancel them"
-                    )
+                if (line := describe_stop(before)) is not None:
+                    self._progress.line(line)

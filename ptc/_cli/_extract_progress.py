@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from .._extraction._extraction import Extraction
-    from .._extraction._row import ExtractionReport
+    from .._extraction._row import BatchProgress, ExtractionReport
 
-__all__ = ["ExtractProgress", "describe_duration", "describe_tokens"]
+__all__ = ["ExtractProgress", "describe_duration", "describe_stop", "describe_tokens"]
 
 _REFRESH_SECONDS = 0.2
 _LINE_SECONDS = 10.0
@@ -91,18 +91,49 @@ def describe(report: ExtractionReport) -> str:
         parts.append(f"{report.failed:,} failed")
     if report.dead:
         parts.append(f"{report.dead:,} dead")
-    parts.append(f"{report.in_flight} in flight")
     if report.waiting_s >= 1:
         parts.append(f"provider asks to wait {describe_duration(report.waiting_s)}")
-    parts.append(f"{report.rate:.1f}/s")
+    if report.batches is not None:
+        parts.append(describe_batches(report.batches))
+        parts.append(describe_duration(report.seconds))
+    else:
+        parts.append(f"{report.in_flight} in flight")
+        parts.append(f"{report.rate:.1f}/s")
     parts.append(
         describe_tokens(report.usage.input_tokens + report.usage.output_tokens)
         if report.cost is None
         else f"${report.cost:.4f}"
     )
-    if report.remaining_s is not None:
+    if report.remaining_s is not None and report.batches is None:
         parts.append(f"{describe_duration(report.remaining_s)} left")
     return "  ".join(parts)
+
+
+def describe_batches(batches: BatchProgress) -> str:
+    """Describe the batches at the provider."""
+    if not batches.open:
+        return "no batch at the provider"
+    count = "1 batch" if batches.open == 1 else f"{batches.open:,} batches"
+    answered = f", {batches.finished:,} answered" if batches.finished else ""
+    return f"{count} of {batches.requests:,} requests{answered}"
+
+
+def describe_stop(report: ExtractionReport) -> str | None:
+    """Describe the effect of a first Ctrl-C; None if nothing was in flight."""
+    if report.batches is not None:
+        if not report.batches.open:
+            return None
+        left = describe_batches(report.batches)
+        return (
+            f"stopping: {left} stays at the provider, which runs it and charges for it; run the "
+            "same command again to collect the answers"
+        )
+    if not report.in_flight:
+        return None
+    return (
+        f"stopping: finishing {report.in_flight} requests in flight, which are paid for; "
+        "press Ctrl-C again to cancel them"
+    )
 
 
 def describe_duration(seconds: float) -> str:

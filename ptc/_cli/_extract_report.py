@@ -102,14 +102,13 @@ def _lines(report: ExtractionReport, *, written: bool) -> Iterator[tuple[str, st
     yield f"{report.usage.requests:,} answers, {tokens}, {money}", ""
     notes = [
         (report.repaired, "rows needed a repair or a second answer", ""),
-        (
-            report.retries,
-            f"requests were sent again; the provider asked to wait {report.waited_s:.1f} s",
-            "",
-        ),
+        (report.retries, _retried(report), ""),
         (report.conflicts, "conflicts between parts of documents", "yellow"),
         (report.unsupported, "values are not supported by their document", "yellow"),
     ]
+    if report.batches is not None:
+        ignored = "lines of results belong to no request, or cannot be read; they were ignored"
+        notes.append((report.batches.ignored_lines, ignored, "yellow"))
     notes += [(n, f"rows without an object: {why}", "yellow") for why, n in report.errors.items()]
     yield from ((f"{count:,} {text}", style) for count, text, style in notes if count)
     if report.stopped is not None:
@@ -118,6 +117,12 @@ def _lines(report: ExtractionReport, *, written: bool) -> Iterator[tuple[str, st
             yield "run the command again to continue; recorded rows are not sent again", ""
     elif report.errors and written:
         yield "add --retry-failed to send only these documents again", ""
+
+
+def _retried(report: ExtractionReport) -> str:
+    if report.batches is not None:
+        return "requests failed or expired in a batch, and were sent again in the next"
+    return f"requests were sent again; the provider asked to wait {report.waited_s:.1f} s"
 
 
 def _percent(share: float | None) -> str:

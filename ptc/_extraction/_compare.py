@@ -111,8 +111,11 @@ def compare(values: Mapping[str, Any], gold: Mapping[str, Any], keys: MergeKeys)
     scores: dict[str, FieldScore] = {}
     disagreements: list[Disagreement] = []
     wrong_documents = set()
+    # Names of files have another normal form on macOS.
+    by_form = {unicodedata.normalize("NFC", name): value for name, value in values.items()}
     for name, right in gold.items():
-        for place, path, expected, found in _pairs(right, values.get(name), "", "", keys):
+        object_ = values.get(name, by_form.get(unicodedata.normalize("NFC", name)))
+        for place, path, expected, found in _pairs(right, object_, "", "", keys):
             score = scores.setdefault(place, FieldScore(place))
             if _is_equal(expected, found):
                 score.right += 1

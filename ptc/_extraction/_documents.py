@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import glob
 import json
+import os
+import re
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
@@ -22,11 +24,13 @@ import anyio.to_thread
 
 from ..errors import UsageError
 
-__all__ = ["Document", "DocumentSource", "Documents", "open_documents"]
+__all__ = ["SURROGATE", "Document", "DocumentSource", "Documents", "open_documents"]
 
 MAX_DOCUMENT_BYTES = 67_108_864
 """Larger files are no documents but dumps: they would be sent to the model in hundreds of parts."""
 _LINES = (".jsonl", ".ndjson")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair, in a text that is not valid Unicode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +38,21 @@ class Document:
     """One document."""
 
     id: str
-    """Name of its row; unique among the documents."""
+    """Name of its row; unique among the documents. Half of a surrogate pair in it is escaped."""
     text: str
     source: str | None = None
     """File, and line of a JSONL file, that it comes from."""
     error: str | None = None
     """Reason that the text cannot be read; such a document gets a dead row."""
+
+    def __post_init__(self) -> None:
+        # Names of files need not be UTF-8, and JSON may hold half of a pair: rows can have neither.
+        for name in ("id", "source"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _escape(value))
+        if self.error is None and (found := SURROGATE.search(self.text)) is not None:
+            reason = f"is not Unicode text: character {found.start():,} is half of a surrogate pair"
+            object.__setattr__(self, "error", reason)
 
 
 _Item: TypeAlias = Document | Path | Mapping[str, Any]
@@ -56,18 +69,18 @@ class Documents:
     read: Callable[[], AsyncGenerator[Document, None]]
 
 
-def open_documents(source: DocumentSource, without: Collection[Path] = ()) -> Documents:
+def open_documents(source: DocumentSource, excluded: Collection[Path] = ()) -> Documents:
     """Find the documents of `source`; the texts are read later.
 
     Args:
         source: A folder, file, glob or JSONL file, or documents.
-        without: Files of a folder or glob that are no documents, such as the output.
+        excluded: Files that are no documents although they match: the extraction's own.
 
     Raises:
         UsageError: If nothing matches, or `source` is of the wrong type.
     """
     if isinstance(source, str | Path):
-        return _found(source, {path.resolve() for path in without})
+        return _found(source, {os.path.realpath(path) for path in excluded})
     if isinstance(source, AsyncIterable):
         return Documents(None, lambda: _convert_async(source))
     if isinstance(source, Iterable) and not isinstance(source, bytes | Mapping):
@@ -81,7 +94,7 @@ def open_documents(source: DocumentSource, without: Collection[Path] = ()) -> Do
     raise UsageError(msg)
 
 
-def _found(source: str | Path, without: Collection[Path]) -> Documents:
+def _found(source: str | Path, excluded: set[str]) -> Documents:
     path = Path(source)
     if path.suffix in _LINES and path.is_file():
         return Documents(_count_lines(path), lambda: _pull(_read_lines(path)))
@@ -93,7 +106,11 @@ def _found(source: str | Path, without: Collection[Path]) -> Documents:
     else:
         root = Path(*_fixed_parts(path))
         files = [(name.as_posix(), name) for name in _expand(str(source))]
-    files = [pair for pair in files if pair[1].is_file() and pair[1].resolve() not in without]
+    files = [
+        (name, file)
+        for name, file in files
+        if file.is_file() and os.path.realpath(file) not in excluded
+    ]
     if not files:
         msg = f"no document matches {str(source)!r}; pass a folder, a file, a glob or a JSONL file"
         raise UsageError(msg)
@@ -133,32 +150,13 @@ def _walk(folder: Path, pattern: str) -> list[Path]:
 
 async def _pull(documents: Iterator[Document]) -> AsyncGenerator[Document, None]:
     """Iterate in a thread, since reading a file blocks."""
-    checked = map(_check, documents)
-    while (found := await anyio.to_thread.run_sync(next, checked, None)) is not None:
+    while (found := await anyio.to_thread.run_sync(next, documents, None)) is not None:
         yield found
 
 
 async def _convert_async(source: AsyncIterable[Any]) -> AsyncGenerator[Document, None]:
     async for item in source:
-        yield _check(await anyio.to_thread.run_sync(_convert, item))
-
-
-def _check(document: Document) -> Document:
-    """Return the document as Unicode text: neither an output nor a request can hold anything else.
-
-    Names of files that are not UTF-8 have lone surrogates (PEP 383), and so may JSON.
-    """
-    name, text, error = _escape(document.id), document.text, document.error
-    source = None if document.source is None else _escape(document.source)
-    try:
-        text.encode()
-    except UnicodeEncodeError as damage:
-        text, error = "", f"is not Unicode: character {damage.start:,} is a lone surrogate"
-    return Document(name, text, source, error)
-
-
-def _escape(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
+        yield await anyio.to_thread.run_sync(_convert, item)
 
 
 def _convert(item: Any) -> Document:
@@ -226,6 +224,16 @@ def _read_pdf(name: str, path: Path) -> Document:
 def _count_lines(path: Path) -> int:
     with path.open("rb") as file:
         return sum(1 for line in file if line.strip())
+
+
+def _escape(text: str) -> str:
+    """Return `text` with bytes of a file name that are not UTF-8, and half pairs, escaped."""
+    if SURROGATE.search(text) is None:
+        return text
+    try:
+        return os.fsencode(text).decode(errors="backslashreplace")
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
 
 
 def _read_lines(path: Path) -> Iterator[Document]:

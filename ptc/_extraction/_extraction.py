@@ -9,6 +9,7 @@ Rule 2: Stopping sends no new document and loses no answer that has been paid fo
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
@@ -17,25 +18,31 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from .._facts import ModelUsage
 from ..errors import ModelError, PtcError, UsageError
+from ..models._batch import open_batch_api
 from ..models._model import Model
 from ..models._open import OpenModels
+from ._batches import Activity, Batches
 from ._documents import Document, Documents, DocumentSource, open_documents
 from ._options import Plan, make_plan
-from ._pacing import Pace, StoppedError
+from ._pacing import Pace, StoppedError, Throttle, find_throttle
 from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
-from ._row_log import RowLog, write_error
+from ._row_log import RowEntry, RowLog, write_error
+from ._slots import Slots
 from ._spending import Budget, find_prices, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
 
 T = TypeVar("T")
 
+_MAX_CHARS = 100_000_000
+"""Characters of the documents in flight. Each is in memory a few times, as a part of a request."""
 _FAILURES_IN_A_ROW = 20
 """Documents after whose failure, one after the other, the provider is taken to be down."""
 
@@ -46,24 +53,34 @@ class Extraction(Generic[T]):
     Rows come as they are finished, those of the output file first.
     """
 
-    def __init__(self, documents: Documents, plan: Plan, model: Model) -> None:
+    def __init__(self, documents: Documents, plan: Plan, model: Model, throttle: Throttle) -> None:
         """Prepare the extraction; nothing is sent or written.
+
+        Args:
+            documents: The documents.
+            plan: The options.
+            model: Receives the requests.
+            throttle: State of the model, shared with other extractions.
 
         Raises:
             UsageError: If the budget is in money and the price of the model is unknown.
             SetupError: If the output needs pyarrow.
         """
-        prices = find_prices(model.name, plan.prices)
+        prices = find_prices(model.name, plan.prices, batch=plan.batch)
         if plan.max_cost is not None:
             require_prices(model.name, prices)
         require_parquet(plan.output)
         self._documents = documents
         self._plan = plan
         self._model = model
-        self._pace = Pace(plan.concurrency, rpm=plan.rpm, tpm=plan.tpm)
+        self._pace = Pace(plan.concurrency, rpm=plan.rpm, tpm=plan.tpm, throttle=throttle)
         self._budget = Budget(prices, plan.max_cost, plan.max_total_tokens)
         self._log: RowLog | None = None
         self._parts: RowLog | None = None
+        self._submissions: RowLog | None = None
+        self._batches: Batches | None = None
+        self._activity = Activity()
+        self._slots = Slots(plan.concurrency, _MAX_CHARS)
         self._stopped: Literal["budget", "interrupted", "model"] | None = None
         self._reason = ""
         self._failure: Exception | None = None
@@ -90,23 +107,27 @@ class Extraction(Generic[T]):
             raise StopAsyncIteration from None
 
     def stop(self) -> None:
-        """Send no further document. The iteration ends when the requests in flight have ended."""
+        """Send no further document. The iteration ends when the requests in flight have ended.
+
+        Batches continue at the provider; the same call collects their results later.
+        """
         self._stop("interrupted", "interrupted before all documents were sent")
 
     @property
     def report(self) -> ExtractionReport:
         """The state now."""
-        counts, budget = self._counts, self._budget
+        counts, budget, batches = self._counts, self._budget, self._batches
         return ExtractionReport(
             total=self._documents.total,
             **{name: counts[name] for name in _COUNTED},
-            in_flight=self._pace.in_flight,
+            in_flight=self._pace.in_flight if batches is None else batches.waiting,
             usage=budget.spent,
             cost=None if budget.prices is None else budget.cost,
-            retries=self._pace.retries,
+            retries=self._pace.retries if batches is None else batches.retries,
             waited_s=self._pace.waited_s,
             waiting_s=self._pace.waiting_s if self._ended is None else 0.0,
             seconds=(self._ended or time.monotonic()) - self._started,
+            batches=None if batches is None else batches.progress,
             stopped=self._stopped,
             reason=self._reason,
             errors=dict(self._errors),
@@ -125,6 +146,18 @@ class Extraction(Generic[T]):
         self._log = await anyio.to_thread.run_sync(RowLog, journal_of(self._plan.output))
         self._check_recorded(self._log)
         self._parts = await anyio.to_thread.run_sync(RowLog, _parts_of(self._plan.output))
+        if self._plan.batch:
+            api = await open_batch_api(self._model)
+            record = _batches_of(self._plan.output)
+            self._submissions = await anyio.to_thread.run_sync(RowLog, record)
+            self._batches = Batches(
+                api,
+                self._submissions,
+                self._activity,
+                model=self._model.name,
+                poll_s=self._plan.poll_ms / 1000,
+                on_failure=self._fail,
+            )
 
     def _check_recorded(self, log: RowLog) -> None:
         """Refuse rows of other questions, which would be sent and paid for again."""
@@ -147,8 +180,21 @@ class Extraction(Generic[T]):
     async def _run(self) -> None:
         """Process the documents, and close the stream of rows."""
         try:
-            questioner = Questioner(self._plan, self._model, self._pace, self._budget, self._parts)
-            await self._process(questioner)
+            questioner = Questioner(
+                self._plan,
+                self._model,
+                self._pace,
+                self._budget,
+                self._parts,
+                self._activity,
+                self._batches,
+            )
+            async with anyio.create_task_group() as group:
+                if self._batches is not None:
+                    group.start_soon(self._batches.run)
+                await self._process(questioner)
+                if self._batches is not None:
+                    self._batches.close()
             if self._log is not None:
                 await anyio.to_thread.run_sync(self._finish, self._log)
         except Exception as raised:  # noqa: BLE001  # raised again by the iteration
@@ -158,23 +204,20 @@ class Extraction(Generic[T]):
             self._rows_in.close()
 
     async def _process(self, questioner: Questioner) -> None:
-        to_work, work = anyio.create_memory_object_stream[Document](0)
         failure: Exception | None = None
         async with anyio.create_task_group() as group:
-            for _ in range(self._plan.concurrency):
-                group.start_soon(self._work, questioner, work.clone())
-            work.close()
-            async with to_work:
-                try:
-                    await self._feed(to_work)
-                except Exception as error:  # noqa: BLE001  # also those of the caller's iterator
-                    # Raised after the documents in flight, which are paid for.
-                    failure = error
+            self._activity.begin()
+            try:
+                await self._feed(questioner, group)
+            except Exception as error:  # noqa: BLE001  # also those of the caller's iterator
+                # Raised after the documents in flight, which are paid for.
+                failure = error
+            self._activity.end()
         if failure is not None:
             raise failure
 
-    async def _feed(self, to_work: MemoryObjectSendStream[Document]) -> None:
-        """Hand the documents to the workers, and yield those that have a row."""
+    async def _feed(self, questioner: Questioner, group: TaskGroup) -> None:
+        """Start a task for each document, and yield those that have a row."""
         seen: set[str] = set()
         async with aclosing(self._documents.read()) as documents:
             async for document in documents:
@@ -186,40 +229,65 @@ class Extraction(Generic[T]):
                 seen.add(document.id)
                 if (row := self._recorded(document)) is not None:
                     await self._yield(row)
-                else:
-                    await to_work.send(document)
+                    continue
+                while not self._slots.take(len(document.text)):
+                    with self._activity.waiting():
+                        await self._slots.wait()
+                self._activity.begin()
+                group.start_soon(self._extract_in_slot, questioner, document)
 
     def _recorded(self, document: Document) -> ExtractedRow[T] | None:
-        """Return the row of the output file, unless the document is to be sent."""
-        entry = None if self._log is None else self._log.entries.get(document.id)
-        if self._log is None or entry is None or entry.digest != digest_of(document.text):
+        """Return the row of the output file, unless the document is to be sent.
+
+        Raises:
+            UsageError: If the row is of another version or schema.
+        """
+        entry = self._entry(document)
+        if self._log is None or entry is None or entry[1].digest != digest_of(document.text):
             return None
-        if entry.status != "done" and self._plan.retry_failed:
+        if entry[1].status != "done" and self._plan.retry_failed:
             return None
         try:
-            return row_from_json(self._log.read(document.id), self._plan.contract.typed)
-        except (KeyError, TypeError, UsageError) as error:
-            cause = str(error) if isinstance(error, UsageError) else "it was edited or is older"
-            msg = (
-                f"output {str(self._plan.output)!r}: the row of {document.id!r:.80} does not "
-                f"fit this extraction: {cause}. Choose another output"
+            return row_from_json(self._log.read(entry[0]), self._plan.contract.typed)
+        except (KeyError, TypeError, ValueError, UsageError) as error:
+            reason = (
+                f"{error}" if isinstance(error, UsageError) else f"{type(error).__name__} {error}"
             )
-            raise UsageError(msg) from None
+        msg = (
+            f"output {str(self._plan.output)!r}: the row of {entry[0]!r:.80} does not fit this "
+            f"version or schema: {reason}. Choose another output"
+        )
+        raise UsageError(msg)
+
+    def _entry(self, document: Document) -> tuple[str, RowEntry] | None:
+        """Find the row of a document, also under the other normal form of its id."""
+        entries = {} if self._log is None else self._log.entries
+        if (entry := entries.get(document.id)) is not None:
+            return document.id, entry
+        if document.id.isascii():
+            return None
+        # macOS and Linux name the same file by different characters.
+        forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
+        for form in forms:
+            name = unicodedata.normalize(form, document.id)
+            if (entry := entries.get(name)) is not None:
+                return name, entry
+        return None
 
     def _previous(self, document: Document) -> dict[str, Any] | None:
         """Return the recorded row that the row of `document` will replace."""
-        if self._log is None or document.id not in self._log.entries:
+        entry = self._log.entries.get(document.id) if self._log is not None else None
+        if self._log is None or entry is None:
             return None
         return self._log.read(document.id)
 
-    async def _work(
-        self, questioner: Questioner, work: MemoryObjectReceiveStream[Document]
-    ) -> None:
-        with work:
-            async for document in work:
-                # The producer is waiting to hand documents over: take them, and drop them.
-                if self._stopped is None:
-                    await self._extract(questioner, document)
+    async def _extract_in_slot(self, questioner: Questioner, document: Document) -> None:
+        try:
+            if self._stopped is None:
+                await self._extract(questioner, document)
+        finally:
+            self._slots.release(len(document.text))
+            self._activity.end()
 
     async def _extract(self, questioner: Questioner, document: Document) -> None:
         estimate = questioner.estimate(document)
@@ -228,7 +296,9 @@ class Extraction(Generic[T]):
                 self._stop("budget", reason)
             if self._stopped is not None:
                 return
-            await self._released.wait()
+            released = self._released
+            with self._activity.waiting():
+                await released.wait()
         usage = ModelUsage()
         try:
             row, error = await questioner.extract(document, self._previous(document))
@@ -251,12 +321,16 @@ class Extraction(Generic[T]):
         if error is None or self._stopped is not None:
             return
         if is_fatal(error, first=not self._counts["done"]):
-            self._stop("model", str(error))
-            self._failure = error
+            self._fail(error)
         elif self._failures >= max(_FAILURES_IN_A_ROW, self._plan.concurrency):
             reason = f"{self._failures} documents in a row failed, the last with: {error}"
-            self._stop("model", reason)
-            self._failure = ModelError(reason, retryable=True)
+            self._fail(ModelError(reason, retryable=True))
+
+    def _fail(self, error: PtcError) -> None:
+        """Stop with an error that concerns all documents."""
+        if self._stopped is None:
+            self._stop("model", str(error))
+            self._failure = error
 
     async def _yield(self, row: ExtractedRow[T]) -> None:
         counts = self._counts
@@ -277,6 +351,8 @@ class Extraction(Generic[T]):
         if self._stopped is None:
             self._stopped, self._reason = why, reason
             self._pace.stop()
+            if self._batches is not None:
+                self._batches.stop()
             self._notify()
 
     def _notify(self) -> None:
@@ -295,17 +371,24 @@ class Extraction(Generic[T]):
             raise write_error(output, error) from None
         if self._stopped is None and not self._errors:
             _parts_of(output).unlink(missing_ok=True)
+            _batches_of(output).unlink(missing_ok=True)
 
     def _close(self) -> None:
         """Close the streams and files."""
         self._rows_in.close()
         self._rows_out.close()
-        for log, name in ((self._log, None), (self._parts, self._plan.output)):
-            if log is None:
-                continue
-            if name is not None and not log.entries:
-                _parts_of(name).unlink(missing_ok=True)
-            log.close()
+        self._pace.close()
+        output = self._plan.output
+        if output is not None:
+            for log, path in (
+                (self._parts, _parts_of(output)),
+                (self._submissions, _batches_of(output)),
+            ):
+                if log is not None and not log.entries:
+                    path.unlink(missing_ok=True)
+        for log in (self._log, self._parts, self._submissions):
+            if log is not None:
+                log.close()
 
 
 _COUNTED = ("done", "failed", "dead", "reused", "repaired", "conflicts", "unsupported")
@@ -321,9 +404,9 @@ async def open_extraction(
     """
     model = models.get(options.pop("model", None))
     plan = make_plan(schema, options)
-    output = plan.output
-    written = () if output is None else (output, journal_of(output), _parts_of(output))
-    extraction: Extraction[Any] = Extraction(open_documents(documents, written), plan, model)
+    throttle = find_throttle(models, model.name)
+    found = open_documents(documents, _own_files(plan.output))
+    extraction: Extraction[Any] = Extraction(found, plan, model, throttle)
     try:
         await extraction._open()
         async with anyio.create_task_group() as group:
@@ -345,6 +428,17 @@ def journal_of(output: Path) -> Path:
 
 def _parts_of(output: Path) -> Path:
     return output.with_name(f"{output.name}.parts")
+
+
+def _batches_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.batches")
+
+
+def _own_files(output: Path | None) -> tuple[Path, ...]:
+    """Return the files that an extraction writes, which may be in the folder of the documents."""
+    if output is None:
+        return ()
+    return output, journal_of(output), _parts_of(output), _batches_of(output)
 
 
 def _first(error: Exception) -> Exception:

@@ -21,6 +21,8 @@ __all__ = ["DEFAULT_PROMPT", "ExtractOptions", "Plan", "make_plan"]
 
 DEFAULT_PROMPT = "Extract the data from this document."
 _MAX_CONCURRENCY = 1_000
+_MAX_IN_BATCHES = 100_000
+_BATCH_DEFAULTS = {"concurrency": 10_000, "max_retries": 2}
 
 
 class ExtractOptions(TypedDict, total=False):
@@ -33,9 +35,14 @@ class ExtractOptions(TypedDict, total=False):
     Documents that have a row there are not sent again. None: nothing is written."""
     retry_failed: bool
     """True: send documents again whose row failed or is dead; with another model, if you like."""
+    batch: bool
+    """True: use the provider's batch API, at its lower price. Answers take up to a day. Needs
+    `output`, beside which the batches are recorded."""
+    poll_ms: int
+    """Longest time between two looks at a batch. Default: 60,000."""
     concurrency: int
     """Most requests in flight, 1 to 1,000. Fewer are sent while the provider refuses them.
-    Default: 8."""
+    Default: 8. With `batch`: most documents in flight, 1 to 100,000. Default: 10,000."""
     rpm: float | None
     """Requests a minute at most."""
     tpm: float | None
@@ -47,7 +54,8 @@ class ExtractOptions(TypedDict, total=False):
     prices: tuple[float, float] | None
     """US dollars for a million tokens of input and of output. Default: known prices."""
     max_retries: int
-    """Times a request is sent again after the provider failed or was overloaded. Default: 10."""
+    """Times a request is sent again after the provider failed or was overloaded. Default: 10, or 2
+    with `batch`."""
     evidence: bool
     """True: the model quotes the source of each value, and the quotes are verified."""
     split_chars: int
@@ -81,6 +89,8 @@ class Plan:
     prompt: str = DEFAULT_PROMPT
     output: Path | None = None
     retry_failed: bool = False
+    batch: bool = False
+    poll_ms: int = 60_000
     concurrency: int = 8
     rpm: float | None = None
     tpm: float | None = None
@@ -104,7 +114,10 @@ class Plan:
     def __post_init__(self) -> None:
         require("prompt", self.prompt, str, "text")
         require_function("on_progress", self.on_progress)
-        _require_number("concurrency", self.concurrency, 1, _MAX_CONCURRENCY, whole=True)
+        require("batch", self.batch, bool, "True or False")
+        most = _MAX_IN_BATCHES if self.batch else _MAX_CONCURRENCY
+        _require_number("concurrency", self.concurrency, 1, most, whole=True)
+        _require_number("poll_ms", self.poll_ms, 1, 3_600_000, whole=True)
         _require_number("max_retries", self.max_retries, 0, 100, whole=True)
         _require_number("split_chars", self.split_chars, 1_000, 100_000_000, whole=True)
         _require_number("overlap_chars", self.overlap_chars, 0, self.split_chars // 2, whole=True)
@@ -150,6 +163,9 @@ def make_plan(schema: Any, options: Mapping[str, Any]) -> Plan:
         msg = f"unknown option {min(unknown)!r}; options: {', '.join(sorted(known))}"
         raise UsageError(msg)
     name = given.pop("schema_name", "result")
+    if given.get("batch") is True:
+        _check_batch(given)
+        given = {**_BATCH_DEFAULTS, **given}
     given["contract"] = schema if isinstance(schema, Contract) else Contract(schema, name=name)
     if given.get("output") is not None:
         given["output"] = path_of("output", given["output"])
@@ -158,6 +174,15 @@ def make_plan(schema: Any, options: Mapping[str, Any]) -> Plan:
     given["settings"] = mapping_of("settings", given.get("settings"), "a dict by name")
     given["merge_keys"] = read_merge_keys(given.get("merge_keys"))
     return Plan(**given)
+
+
+def _check_batch(given: Mapping[str, Any]) -> None:
+    if given.get("output") is None:
+        raise UsageError("batch needs output, beside which the batches are recorded")
+    for name in ("rpm", "tpm", "timeout_ms"):
+        if given.get(name) is not None:
+            msg = f"{name} cannot be combined with batch: the provider decides when it runs a batch"
+            raise UsageError(msg)
 
 
 def _require_number(

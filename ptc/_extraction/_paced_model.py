@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,8 @@ from .._core._json import sha256_of
 from .._facts import ModelUsage
 from ..errors import ModelError
 from ..models._model import Delta, Mode, Model, ModelReply, ModelRequest
+from ._batches import Batches
+from ._documents import SURROGATE
 from ._pacing import Pace
 from ._spending import Budget, tokens_of
 
@@ -35,6 +38,7 @@ class PacedModel:
         max_retries: int,
         timeout_ms: int,
         salt: str,
+        batches: Batches | None = None,
     ) -> None:
         """Wrap `model`.
 
@@ -45,6 +49,7 @@ class PacedModel:
             max_retries: Times that a request is sent again.
             timeout_ms: Time limit of one request.
             salt: Identifies the document and the settings in idempotency keys.
+            batches: Sends the requests in batches, at no pace. None: each is sent by itself.
         """
         self._model = model
         self._pace = pace
@@ -52,6 +57,8 @@ class PacedModel:
         self._max_retries = max_retries
         self._timeout_ms = timeout_ms
         self._salt = salt
+        self._batches = batches
+        self._asked: Counter[str] = Counter()
         self.usage = ModelUsage()
         self.cost: float | None = None
 
@@ -72,6 +79,8 @@ class PacedModel:
             StoppedError: If the extraction is stopping or the budget is used up, and this is the
                 first request.
         """
+        if self._batches is not None:
+            return await self._complete_in_batch(self._batches, request)
         size = sum(tokens_of(turn.text) for turn in request.turns) + tokens_of(request.system)
         request = replace(request, max_retries=0, idempotency_key=self._key(request))
         expected = size + self._budget.answer_tokens
@@ -87,18 +96,30 @@ class PacedModel:
                         raise
                     delay = self._pace.fail(error, ticket, attempt)
                 else:
-                    usage = reply.usage
-                    # A gateway that counts below zero would lift the budget.
-                    usage = replace(
-                        usage,
-                        input_tokens=max(0, usage.input_tokens),
-                        output_tokens=max(0, usage.output_tokens),
-                    )
-                    ticket.tokens = usage.input_tokens + usage.output_tokens
+                    reply = _checked(reply)
+                    ticket.tokens = reply.usage.input_tokens + reply.usage.output_tokens
                     self._pace.succeed()
-                    self._count(usage)
+                    self._count(reply.usage)
                     return reply
             await self._pace.pause(delay, started=started)
+        raise AssertionError  # pragma: no cover  # the last attempt returns or raises
+
+    async def _complete_in_batch(self, batches: Batches, request: ModelRequest) -> ModelReply:
+        key = self._key(request)
+        for attempt in range(1, self._max_retries + 2):
+            # The same ids come in the same order after a crash, and find the recorded results.
+            number = self._asked[key]
+            self._asked[key] += 1
+            try:
+                reply = await batches.ask(request, f"{key}-{number}")
+            except ModelError as error:
+                if not error.retryable or attempt > self._max_retries:
+                    raise
+                batches.retries += 1
+            else:
+                reply = _checked(reply)
+                self._count(reply.usage)
+                return reply
         raise AssertionError  # pragma: no cover  # the last attempt returns or raises
 
     async def stream(self, request: ModelRequest, tell: Callable[[Delta], None]) -> ModelReply:
@@ -115,7 +136,9 @@ class PacedModel:
 
     def _key(self, request: ModelRequest) -> str:
         turns = [turn.text for turn in request.turns]
-        parts = (self._salt, self.name, request.mode, request.system, turns)
+        # A cut answer is requested again with more room: that is another request.
+        settings = {name: repr(value) for name, value in request.settings.items()}
+        parts = (self._salt, self.name, request.mode, request.system, turns, settings)
         return sha256_of(parts)[:32]
 
     def _count(self, usage: ModelUsage) -> None:
@@ -123,3 +146,22 @@ class PacedModel:
         cost = self._budget.spend(usage)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
+
+
+def _checked(reply: ModelReply) -> ModelReply:
+    """Return a reply without what neither a budget nor a row can hold."""
+    usage = reply.usage
+    if min(usage.input_tokens, usage.output_tokens) < 0:
+        # A gateway that counts below zero would lift the budget.
+        counts = (max(0, usage.input_tokens), max(0, usage.output_tokens))
+        usage = replace(usage, input_tokens=counts[0], output_tokens=counts[1])
+        reply = replace(reply, usage=usage)
+    if not any(SURROGATE.search(text) for text in (reply.text, *reply.arguments)):
+        return reply
+    return replace(
+        reply,
+        text=SURROGATE.sub("\ufffd", reply.text),
+        arguments=tuple(SURROGATE.sub("\ufffd", text) for text in reply.arguments),
+        # The provider's own object has them, too.
+        raw=None,
+    )

@@ -15,11 +15,13 @@ import anyio.to_thread
 from .._core._json import sha256_of
 from .._facts import ModelUsage
 from .._generation._generate import Generated, generate_object
-from .._generation._question import Validator
+from .._generation._question import MAX_TIMEOUT_MS, Validator
 from ..errors import GenerationError, ModelError, PtcError, TruncatedError
+from ..models._batch import NoResultError, UnrunError
 from ..models._model import Model
 from ..models._open import OpenModels
 from ..structured import Contract, Violation
+from ._batches import Activity, Batches
 from ._documents import Document
 from ._evidence import EVIDENCE, VALUE, SourceText, cite, evidence_schema
 from ._merge import merge_parts, part_schema
@@ -37,8 +39,6 @@ _R = TypeVar("_R")
 
 _LONG_CHARS = 50_000
 """Text that takes some milliseconds."""
-_MAX_TIMEOUT_MS = 86_400_000
-"""`PacedModel` limits the time of each request; waiting for the provider is not limited."""
 _FATAL = frozenset({401, 402})
 """Statuses that any document would get: a wrong key, no money."""
 _FATAL_AT_FIRST = frozenset({403, 404})
@@ -86,7 +86,14 @@ class Questioner:
     """Asks a model about documents, and turns its answers into rows."""
 
     def __init__(
-        self, plan: Plan, model: Model, pace: Pace, budget: Budget, parts: RowLog | None
+        self,
+        plan: Plan,
+        model: Model,
+        pace: Pace,
+        budget: Budget,
+        parts: RowLog | None,
+        activity: Activity,
+        batches: Batches | None,
     ) -> None:
         """Prepare the questions.
 
@@ -96,12 +103,16 @@ class Questioner:
             pace: Shared by all documents.
             budget: Shared by all documents.
             parts: Record of the answers about parts of documents. None: they are not recorded.
+            activity: Counts the tasks that may send requests.
+            batches: Sends the requests in batches. None: each is sent by itself.
         """
         self._plan = plan
         self._model = model
         self._pace = pace
         self._budget = budget
         self._parts = parts
+        self._activity = activity
+        self._batches = batches
         self.settings = plan.digest()
         self._whole = self._contract_for(plan.contract.schema) if plan.evidence else plan.contract
         self._part: Contract | None = None
@@ -154,11 +165,15 @@ class Questioner:
                 answers[index] = await self._ask_part(document, index, parts, salt)
             except StoppedError as error:
                 stopped.append(error)
+            finally:
+                self._activity.end()
 
         # The other parts are not cancelled: their answers are recorded, and not asked for again.
-        async with anyio.create_task_group() as group:
-            for index in range(len(parts)):
-                group.start_soon(ask, index)
+        with self._activity.waiting():
+            async with anyio.create_task_group() as group:
+                for index in range(len(parts)):
+                    self._activity.begin()
+                    group.start_soon(ask, index)
         if stopped:
             raise stopped[0]
         total = _sum(answers)
@@ -238,6 +253,7 @@ class Questioner:
             max_retries=plan.max_retries,
             timeout_ms=plan.timeout_ms,
             salt=salt,
+            batches=self._batches,
         )
         found: Generated[Any] | None = None
         error: PtcError | None = None
@@ -253,7 +269,8 @@ class Questioner:
                 validators=validators,
                 model=model,
                 settings=plan.settings,
-                timeout_ms=_MAX_TIMEOUT_MS,
+                # `PacedModel` limits each request; waiting for the provider is not limited.
+                timeout_ms=MAX_TIMEOUT_MS,
             )
         except (GenerationError, TruncatedError, ModelError) as failure:
             error = failure
@@ -393,8 +410,11 @@ def _reason(error: PtcError) -> tuple[str, RowStatus]:
         return "not_conforming", "dead"
     if isinstance(error, TruncatedError):
         return "truncated", "dead"
+    if isinstance(error, NoResultError):
+        return "no_result", "dead"
     assert isinstance(error, ModelError)  # noqa: S101  # `_ask` catches no other
-    if error.retryable or error.lost or is_fatal(error, first=True):
+    passing = error.retryable or error.lost or isinstance(error, UnrunError)
+    if passing or is_fatal(error, first=True):
         return "model_failed", "failed"
     return ("refused", "dead") if error.status is None else ("model_failed", "dead")
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
+from .._core._json import plain_text
 from .._facts import ModelUsage
 
 __all__ = [
+    "BatchProgress",
     "Conflict",
     "Evidence",
     "ExtractedRow",
@@ -31,7 +33,7 @@ class RowError:
     """Reason that a row has no object."""
 
     reason: str
-    """``unreadable``, ``not_conforming``, ``truncated``, ``refused``, ``merge`` or
+    """``unreadable``, ``not_conforming``, ``truncated``, ``refused``, ``merge``, ``no_result`` or
     ``model_failed``."""
     message: str
 
@@ -99,6 +101,20 @@ class ExtractedRow(Generic[T]):
     """True if the row was read from the output file and cost nothing now."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """Batches at the provider."""
+
+    open: int = 0
+    """Batches whose results were not read yet."""
+    requests: int = 0
+    """Requests in them."""
+    finished: int = 0
+    """Requests in them that have an outcome, as far as the provider reports it before the end."""
+    ignored_lines: int = 0
+    """Lines of results that could not be read, or belong to no request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionReport:
     """State of an extraction: at its end the report, before that the progress."""
@@ -127,6 +143,8 @@ class ExtractionReport:
     waiting_s: float = 0.0
     """Seconds for which no request will be sent, because the provider asks to wait."""
     seconds: float = 0.0
+    batches: BatchProgress | None = None
+    """Batches at the provider; None unless requested."""
     stopped: Literal["budget", "interrupted", "model"] | None = None
     """Reason that not all documents were processed; None if they were, or are still."""
     reason: str = ""
@@ -159,7 +177,7 @@ def row_to_json(row: ExtractedRow[Any]) -> dict[str, Any]:
         "source": row.source,
         "status": row.status,
         "object": row.value,
-        "error": None if row.error is None else asdict(row.error),
+        "error": None if row.error is None else _error_to_json(row.error),
         "attempts": row.attempts,
         "parts": row.parts,
         "repairs": list(row.repairs),
@@ -204,6 +222,11 @@ def row_from_json(data: Mapping[str, Any], to_object: Any) -> ExtractedRow[Any]:
         settings=data["settings"],
         reused=True,
     )
+
+
+def _error_to_json(error: RowError) -> dict[str, Any]:
+    # A message may quote the text of a model, which need not be valid Unicode.
+    return {"reason": error.reason, "message": plain_text(error.message, len(error.message))}
 
 
 def _to_json(evidence: Evidence) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class RowLog:
         """
         # A link stays one when the file behind it is replaced.
         self._path = path = path.resolve()
-        self._queue: list[bytes] = []
+        self._queue: list[tuple[bytes, Mapping[str, Any]]] = []
         self._queued = self._written = 0
         self._turn = anyio.Lock()
         self._superseded = 0
@@ -137,7 +137,7 @@ class RowLog:
             SetupError: If the disk is full or fails. The row may be lost, earlier ones are not.
         """
         line = _json.dumps_unchecked(dict(row)) + b"\n"
-        self._queue.append(line)
+        self._queue.append((line, row))
         self._queued += 1
         number = self._queued
         # Not cancelled between write and index: both happen or neither.
@@ -148,12 +148,13 @@ class RowLog:
                 # After a failure the queue stays, so that every later caller fails as well.
                 lines = list(self._queue)
                 try:
-                    await anyio.to_thread.run_sync(self._write, b"".join(lines))
+                    data = b"".join(line for line, _ in lines)
+                    await anyio.to_thread.run_sync(self._write, data)
                 except OSError as error:
                     raise write_error(self._path, error) from None
                 del self._queue[: len(lines)]
-                for written in lines:
-                    self._index(self._end, written, _json.loads(written))
+                for written, indexed in lines:
+                    self._index(self._end, written, indexed)
                     self._end += len(written)
                 self._written += len(lines)
 
@@ -175,6 +176,8 @@ class RowLog:
         try:
             os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Rows that only their owner may read stay so.
+            os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
             with open(fd, "wb", closefd=False) as file:
                 for entry in sorted(self.entries.values(), key=lambda entry: entry.offset):
                     line = os.pread(self._fd, entry.size, entry.offset)

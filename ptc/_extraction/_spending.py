@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from .._facts import ModelUsage
 from ..errors import UsageError
@@ -26,6 +27,8 @@ class Prices:
     model: str
     fixed: tuple[float, float] | None = None
     """US dollars for a million tokens of input and of output."""
+    batch: bool = False
+    """True: prices of the batch API, as far as they are known, else the higher standard prices."""
 
     def cost(self, usage: ModelUsage) -> float:
         """Return the price of `usage` in US dollars."""
@@ -40,16 +43,19 @@ class Prices:
             cache_read_tokens=usage.cache_read_tokens or None,
             cache_write_tokens=usage.cache_write_tokens or None,
         )
-        found = calc_price(counted, model_ref=self.model, provider_id=self.provider)
+        find = partial(calc_price, counted, model_ref=self.model, provider_id=self.provider)
+        found = find(price_context={"processing": "batch"}) if self.batch else find()
         return float(found.total_price)
 
 
-def find_prices(model: str, fixed: tuple[float, float] | None) -> Prices | None:
+def find_prices(
+    model: str, fixed: tuple[float, float] | None, *, batch: bool = False
+) -> Prices | None:
     """Return the prices of ``provider:name``; None if they are unknown."""
     provider, _, name = model.partition(":")
     if fixed is not None:
         return Prices(provider, name, fixed)
-    prices = Prices(provider, name)
+    prices = Prices(provider, name, batch=batch)
     try:
         prices.cost(ModelUsage(1, 1_000, 1_000))
     except (ImportError, LookupError, ValueError):

@@ -16,7 +16,8 @@ __all__ = ["GenerateOptions", "OnPartial", "Question", "Validator"]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,59}")
 """Valid name of an answer. OpenAI and Anthropic limit tool names to 64 characters."""
-MAX_TIMEOUT_MS = 86_400_000
+MAX_TIMEOUT_MS = 2_592_000_000
+"""30 days. A batch of a provider takes up to a day, and an answer may need several batches."""
 
 Validator: TypeAlias = Callable[[Any], Any]
 """Validates the object. It rejects it by raising `ValueError` or by returning text or a list of

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import SecretStr
 
@@ -30,6 +30,11 @@ try:
 except ImportError as _error:
     _msg = f"models by name need pydantic-ai ({_error}); run: pip install 'ptc-host[models]'"
     raise SetupError(_msg) from _error
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.batch import BatchRequest
+
+    from ._batch import BatchApi
 
 __all__ = ["ProviderAsModel", "model_error"]
 
@@ -193,6 +198,36 @@ class ProviderAsModel:
         """Return the model object of pydantic-ai, connected."""
         await self._enter()
         return self._model
+
+    async def open_batches(self) -> BatchApi | None:
+        """Open the provider's batch API; None if it has none.
+
+        Raises:
+            SetupError: If the installed pydantic-ai knows no batches.
+        """
+        try:
+            from ._batch_providers import open_batches
+        except ImportError as error:
+            upgrade = "pip install -U 'ptc-host[models]'"
+            msg = f"batches need a newer pydantic-ai ({error}); run: {upgrade}"
+            raise SetupError(msg) from None
+        await self._enter()
+        return open_batches(self, self._model)
+
+    def to_batch_request(self, request: ModelRequest, custom_id: str) -> BatchRequest:
+        """Convert a request to one of a batch, with what `complete` would send."""
+        from pydantic_ai.models.batch import BatchRequest
+
+        return BatchRequest(
+            custom_id=custom_id,
+            messages=_history(request, self._instructions(request)),
+            model_settings=self._settings(request),
+            model_request_parameters=self._parameters(request),
+        )
+
+    def to_reply(self, response: messages.ModelResponse, request: ModelRequest) -> ModelReply:
+        """Convert an answer that came in a batch."""
+        return self._to_reply(response, request, streamed=False)
 
     async def aclose(self) -> None:
         """Close the connections of a model that was opened by name."""

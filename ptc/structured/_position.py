@@ -27,10 +27,11 @@ def describe_unreadable(text: str, otherwise: str = "the JSON of the answer is a
         json.JSONDecoder(strict=True).raw_decode(text, start.start())
     except json.JSONDecodeError as error:
         position, reason = error.pos, error.msg
-    except ValueError:  # see `sys.set_int_max_str_digits`
-        return "the JSON of the answer has a number with too many digits"
     except RecursionError:
         return "the JSON of the answer nests too deep"
+    except ValueError:
+        # `sys.set_int_max_str_digits`: the only other error of this decoder.
+        return "the JSON of the answer has a number of more than 4,300 digits"
     else:
         return otherwise
     if not text[position:].strip() or reason.startswith("Unterminated string"):

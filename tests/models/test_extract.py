@@ -21,7 +21,7 @@ import pytest
 from ptc import BlockingSession, ExtractionReport, ModelError
 from ptc._cli._extract_progress import describe
 from ptc._cli._group import run_command_line
-from ptc._extraction._pacing import Pace, Ticket
+from ptc._extraction._pacing import Pace, Throttle, Ticket
 
 from .fake_server import FakeServer, Seen, Step
 
@@ -229,7 +229,7 @@ def test_gold_file_may_hold_other_line_separators(
 
 def test_progress_says_that_the_provider_asks_to_wait() -> None:
     now = 100.0
-    pace = Pace(4, clock=lambda: now)
+    pace = Pace(4, throttle=Throttle(lambda: now))
     pace.fail(ModelError("slow", status=429, retry_after=1e12), Ticket(now, 1), 1)
     report = ExtractionReport(total=5, waiting_s=pace.waiting_s)
     assert describe(report) == "0/5  0 in flight  provider asks to wait 1 h 00 min  0.0/s  0 tokens"

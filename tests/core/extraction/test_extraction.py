@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -25,6 +26,7 @@ from ptc import (
     UsageError,
 )
 from ptc._extraction._extraction import Extraction, open_extraction
+from ptc._extraction._slots import Slots
 from ptc.models import ModelReply, ModelRequest, ModelUsage
 from ptc.models._open import OpenModels
 from ptc.testing import ScriptedModel, cut
@@ -416,6 +418,89 @@ async def test_documents_come_from_folder_glob_jsonl_and_iterators(tmp_path: Pat
     }
 
 
+async def test_document_that_is_not_unicode_costs_only_its_own_row(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.txt")).write_text("Total: 1")
+    path = tmp_path / "rows.jsonl"
+    for reused in (False, True):
+        rows, _ = await extract(Server(), folder, output=path)
+        assert [(row.id, row.status, row.reused) for row in rows] == [
+            (r"caf\xe9.txt", "done", reused)
+        ]
+    table = tmp_path / "d.jsonl"
+    deep = "[" * 100_000
+    table.write_text(f'{deep}\n{{"id": "a\\ud800", "text": "\\ud83d Total: 1"}}\n')
+    rows, _ = await extract(Server(), table, output=tmp_path / "more.jsonl")
+    assert {row.id: row.error and row.error.reason for row in rows} == {
+        f"{table}:1": "unreadable",
+        r"a\ud800": "unreadable",
+    }
+    assert "character 0 is half of a surrogate pair" in str([row.error for row in rows])
+
+
+async def test_answer_that_no_row_can_hold_costs_only_its_own_row(tmp_path: Path) -> None:
+    answers = {"1": "\ud800", "2": '{"total": 1' + "0" * 5_000 + "}"}
+    server = Server(lambda number, _: answers.get(number))
+    rows, _ = await extract(server, documents(4), output=tmp_path / "rows.jsonl")
+    assert {row.id: row.status for row in rows} == {
+        "d0": "done", "d1": "dead", "d2": "dead", "d3": "done",
+    }  # fmt: skip
+
+
+async def test_output_in_the_folder_of_the_documents_is_no_document(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Total: 1")
+    for suffix in ("", ".parts", ".batches"):
+        (tmp_path / f"rows.jsonl{suffix}").touch()
+    for source in (tmp_path, str(tmp_path / "*")):
+        rows, report = await extract(Server(), source, output=tmp_path / "rows.jsonl")
+        assert (len(rows), report.total) == (1, 1)
+        (tmp_path / "rows.jsonl").unlink()
+
+
+async def test_row_that_does_not_fit_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    await extract(Server(), documents(1), output=path)
+    row = json.loads(path.read_text())
+    for changed in ({**row, "object": {"total": "x"}}, {k: row[k] for k in row if k != "parts"}):
+        path.write_text(json.dumps(changed, separators=(",", ":")) + "\n")
+        with pytest.raises(
+            UsageError, match=r"the row of 'd0' does not fit this version or schema"
+        ):
+            await extract(Server(), documents(1), Total, output=path, retry_failed=True)
+
+
+async def test_id_in_another_normal_form_finds_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    await extract(Server(), [{"id": "caf\u00e9", "text": "Total: 1"}], output=path)
+    server = Server()
+    ((row,), _) = await extract(server, [{"id": "cafe\u0301", "text": "Total: 1"}], output=path)
+    assert (row.id, row.reused, server.tries.total()) == ("caf\u00e9", True, 0)
+    # Two documents may have such ids.
+    both = [{"id": name, "text": "Total: 1"} for name in ("\u00e9", "e\u0301")]
+    rows, _ = await extract(server, both, output=tmp_path / "both.jsonl")
+    assert [row.id for row in rows] == ["\u00e9", "e\u0301"]
+
+
+async def test_documents_in_flight_are_limited_in_number_and_size() -> None:
+    slots = Slots(3, 100)
+    assert [slots.take(chars) for chars in (200, 1)] == [True, False]  # one may be larger
+    slots.release(200)
+    assert [slots.take(chars) for chars in (60, 50, 40, 0, 0)] == [True, False, True, True, False]
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(slots.wait)
+            await anyio.wait_all_tasks_blocked()
+            slots.release(40)
+    assert slots.take(40)
+
+
+async def test_request_for_more_room_has_a_key_of_its_own() -> None:
+    server = Server(lambda _, tries: cut('{"total": ') if tries == 1 else None)
+    await extract(server, documents(1))
+    assert len(set(server.keys)) == 2
+
+
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
@@ -487,6 +572,25 @@ async def test_parquet_has_the_rows(tmp_path: Path) -> None:
     server = Server()
     await extract(server, documents(4), Total, output=path)
     assert (server.tries.total(), parquet.read_table(path).num_rows) == (1, 4)
+
+
+async def test_two_extractions_of_a_session_share_the_pace() -> None:
+    server = Server(most=5, seconds=0.02)
+    models = OpenModels(server)
+    retries: list[int] = []
+
+    async def run(name: str) -> None:
+        source = [{"id": f"{name}{n}", "text": f"Total: {n}"} for n in range(30)]
+        async with open_extraction(models, source, SCHEMA, {"concurrency": 30}) as rows:
+            assert [row.status async for row in rows] == ["done"] * 30
+            retries.append(rows.report.retries)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            for name in "ab":
+                group.start_soon(run, name)
+    # As few as one extraction of all documents has, whose limit is the same.
+    assert 0 < sum(retries) < 40
 
 
 async def test_session_has_extract_many(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from ptc import ModelError
-from ptc._extraction._pacing import Pace, Spacing, StoppedError, Ticket
+from ptc._extraction._pacing import Pace, Spacing, StoppedError, Throttle, Ticket
 from ptc._extraction._spending import Budget, Prices
 from ptc._facts import ModelUsage
 
@@ -51,52 +51,52 @@ def test_estimate_of_tokens_is_corrected_afterwards() -> None:
 
 async def test_all_requests_wait_for_as_long_as_one_was_told() -> None:
     clock = Clock()
-    pace = Pace(8, clock=clock)
+    pace = Pace(8, throttle=(throttle := Throttle(clock)))
     async with pace.admit(1, started=False) as ticket:
         assert pace.fail(refusal(30.0), ticket, 1) == 0.0
-    assert pace._delay() == pytest.approx(30.0)
+    assert throttle.delay() == pytest.approx(30.0)
     clock.now += 29.9
-    assert pace._delay() == pytest.approx(0.1)
+    assert throttle.delay() == pytest.approx(0.1)
     clock.now += 0.2
-    assert pace._delay() == 0.0
+    assert throttle.delay() == 0.0
     assert pace.waited_s == pytest.approx(30.0)
 
 
 async def test_refusals_of_one_round_reduce_concurrency_once_to_what_was_taken() -> None:
     clock = Clock()
-    pace = Pace(100, clock=clock)
+    pace = Pace(100, throttle=(throttle := Throttle(clock)))
     tickets = [Ticket(clock.now, 1) for _ in range(8)]
-    pace.in_flight = 8
+    throttle.in_flight = 8
     for ticket in tickets[:3]:
         pace.fail(refusal(1.0), ticket, 1)
-    assert pace.limit == 4
+    assert throttle.limit == 4
     for _ in range(50):
         pace.succeed()
-    assert pace.limit == 5  # of 8 requests, 3 were refused
+    assert throttle.limit == 5  # of 8 requests, 3 were refused
     clock.now += 60
     for _ in range(6):
         pace.succeed()
-    assert pace.limit == 6  # more is tried after a while
+    assert throttle.limit == 6  # more is tried after a while
 
 
 async def test_repeated_refusals_without_retry_after_wait_longer_each_time() -> None:
     clock = Clock()
-    pace = Pace(8, clock=clock)
+    pace = Pace(8, throttle=(throttle := Throttle(clock)))
     waits = []
     for _ in range(9):
         pace.fail(refusal(), Ticket(clock.now, 1), 1)
-        waits.append(pace._delay())
+        waits.append(throttle.delay())
         clock.now += waits[-1]
     assert waits == pytest.approx([0.5, 1, 2, 4, 8, 16, 32, 60, 60])
 
 
 async def test_other_failures_delay_their_own_request_only() -> None:
-    pace = Pace(8, clock=Clock())
+    pace = Pace(8, throttle=(throttle := Throttle(Clock())))
     ticket = Ticket(100.0, 1)
     delays = [pace.fail(refusal(status=500), ticket, attempt) for attempt in (1, 2, 3)]
     for delay, most in zip(delays, (0.5, 1, 2), strict=True):
         assert most / 2 <= delay <= most
-    assert pace._delay() == 0.0
+    assert throttle.delay() == 0.0
 
 
 async def test_concurrency_is_never_exceeded_and_everybody_gets_a_turn() -> None:
@@ -137,6 +137,47 @@ async def test_stop_wakes_waiting_requests_and_admits_those_with_an_earlier_answ
         async with pace.admit(1, started=True):
             pass
     assert stopped == 5
+
+
+async def test_extractions_of_one_model_share_waits_rates_and_limits() -> None:
+    clock = Clock()
+    throttle = Throttle(clock)
+    first = Pace(8, rpm=600, throttle=throttle)
+    second = Pace(8, rpm=60, throttle=throttle)
+    async with first.admit(1, started=False) as ticket:
+        # The lower rate holds for both.
+        assert throttle.delay() == pytest.approx(1.0)
+        first.fail(refusal(30.0), ticket, 1)
+    assert throttle.delay() == pytest.approx(30.0)
+    assert (throttle.limit, first.waited_s, second.waited_s) == (4, 30.0, 30.0)
+    second.close()
+    clock.now += 31
+    async with first.admit(1, started=False):
+        assert throttle.delay() == pytest.approx(0.1)
+
+
+async def test_stopped_extraction_does_not_delay_another_one() -> None:
+    throttle = Throttle()
+    first, second = Pace(1, throttle=throttle), Pace(1, throttle=throttle)
+    ended = []
+
+    async def ask(pace: Pace, name: str) -> None:
+        try:
+            async with pace.admit(1, started=False):
+                ended.append(name)
+        except StoppedError:
+            ended.append(f"{name} stopped")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group, first.admit(1, started=False):
+            for _ in range(3):
+                group.start_soon(ask, first, "first")
+            await anyio.wait_all_tasks_blocked()
+            # The slots of the other one are not used up by those that wait.
+            await ask(second, "second")
+            first.stop()
+            await anyio.wait_all_tasks_blocked()
+    assert ended == ["second", *["first stopped"] * 3]
 
 
 def test_budget_reserves_what_is_in_flight() -> None:

@@ -67,11 +67,13 @@ async def test_compaction_leaves_the_last_row_of_each_id(tmp_path: Path) -> None
     for name, status in [("a", "failed"), ("b", "done")]:
         await log.append(row(name) | {"status": status})
     log.close()
+    path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-1])  # a crash between the row and its end of line
     log = RowLog(path)
     await log.append(row("a"))
     log.compact()
     assert [(r["id"], r["status"]) for r in log.read_all()] == [("b", "done"), ("a", "done")]
+    assert path.stat().st_mode & 0o777 == 0o600
     # The lock moves to the new file, and rows are appended to it.
     with pytest.raises(UsageError, match="another process"):
         RowLog(path)

@@ -209,8 +209,8 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reaction, int):
             self._error(reaction)
             return
+        batch = _Made(f"batch_{count}", items, time.time(), metadata, file)
         if reaction != "nothing":
-            batch = _Made(f"batch_{count}", items, time.time(), metadata, file)
             batch.failed = server.fail_batch(count)
             if batch.failed is None:
                 self._answer(batch)

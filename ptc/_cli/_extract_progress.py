@@ -91,13 +91,13 @@ def describe(report: ExtractionReport) -> str:
         parts.append(f"{report.failed:,} failed")
     if report.dead:
         parts.append(f"{report.dead:,} dead")
-    if report.waiting_s >= 1:
-        parts.append(f"provider asks to wait {describe_duration(report.waiting_s)}")
     if report.batches is not None:
         parts.append(describe_batches(report.batches))
         parts.append(describe_duration(report.seconds))
     else:
         parts.append(f"{report.in_flight} in flight")
+        if report.waiting_s >= 1:
+            parts.append(f"provider asks to wait {describe_duration(report.waiting_s)}")
         parts.append(f"{report.rate:.1f}/s")
     parts.append(
         describe_tokens(report.usage.input_tokens + report.usage.output_tokens)

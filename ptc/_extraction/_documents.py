@@ -46,6 +46,8 @@ class Document:
     """Reason that the text cannot be read; such a document gets a dead row."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not isinstance(self.text, str):
+            raise UsageError(_not_a_document(self))
         # Names of files need not be UTF-8, and JSON may hold half of a pair: rows can have neither.
         for name in ("id", "source"):
             if (value := getattr(self, name)) is not None:
@@ -160,7 +162,7 @@ async def _convert_async(source: AsyncIterable[Any]) -> AsyncGenerator[Document,
 
 
 def _convert(item: Any) -> Document:
-    if isinstance(item, Document) and isinstance(item.id, str) and isinstance(item.text, str):
+    if isinstance(item, Document):
         return item
     if isinstance(item, Path):
         return _read_file(item.as_posix(), item)
@@ -169,11 +171,14 @@ def _convert(item: Any) -> Document:
         if isinstance(name, str | int) and not isinstance(name, bool) and isinstance(text, str):
             source = item.get("source")
             return Document(str(name), text, source if isinstance(source, str) else None)
-    msg = (
+    raise UsageError(_not_a_document(item))
+
+
+def _not_a_document(item: Any) -> str:
+    return (
         'a document must be a Document, a pathlib.Path, or a dict {"id": ..., "text": ...} of '
         f"texts, not {item!r:.80}"
     )
-    raise UsageError(msg)
 
 
 def _read_file(name: str, path: Path, root: Path | None = None) -> Document:

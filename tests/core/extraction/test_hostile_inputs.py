@@ -51,14 +51,14 @@ async def test_text_that_is_not_unicode_gets_a_dead_row_and_others_continue(tmp_
     for _ in range(2):
         rows, _ = await extract(tmp_path / "d.jsonl", output=output)
         assert statuses(rows) == {r"\ud800": "done", "t": "dead", "a": "done"}
-    assert "character 1 is a lone surrogate" in output.read_text()
+    assert "character 1 is half of a surrogate pair" in output.read_text()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="other systems have names of text")
 async def test_file_name_that_is_not_utf8_has_a_row(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x")
     rows, _ = await extract(tmp_path, output=tmp_path / "rows.jsonl")
-    assert statuses(rows) == {r"caf\udce9.txt": "done"}
+    assert statuses(rows) == {r"caf\xe9.txt": "done"}
 
 
 async def test_line_nested_without_end_or_too_long_gets_a_dead_row(
@@ -74,9 +74,11 @@ async def test_line_nested_without_end_or_too_long_gets_a_dead_row(
 
 
 async def test_document_of_wrong_types_is_refused() -> None:
-    for wrong in (Document(5, "x"), Document("a", None)):  # type: ignore[arg-type]  # wrong
+    for wrong in ((5, "x"), ("a", None)):
         with pytest.raises(UsageError, match="a document must be"):
-            await extract([wrong])
+            Document(*wrong)  # type: ignore[arg-type]  # wrong
+    with pytest.raises(UsageError, match="a document must be"):
+        await extract([{"id": "a", "text": None}])
 
 
 async def test_output_in_the_folder_is_no_document(tmp_path: Path) -> None:

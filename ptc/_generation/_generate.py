@@ -14,12 +14,13 @@ Rule 4: every failure carries the attempts and usage so far (test_every_failure_
 from __future__ import annotations
 
 import inspect
-import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from .._core._arguments import mapping_of, parts_of, require_function
 from ..errors import GenerationError, ModelError, TruncatedError, UsageError
@@ -28,9 +29,11 @@ from ..models._open import ModelSource, OpenModels
 from ..models._refusals import Refusals
 from ..models._usage import report_usage
 from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
+from ._conversation import Conversation
 from ._interruptions import Interruptions
 from ._partial_reporter import PartialReporter
-from ._question import OnPartial, Question, Validator
+from ._prompt import OpenStored, Prompt, read_prompt
+from ._question import Example, Examples, OnPartial, Question, Validator, read_examples
 
 __all__ = ["Fallback", "Generated", "generate_object", "require_answer"]
 
@@ -73,11 +76,16 @@ class Generated(Generic[T]):
 async def generate_object(
     models: OpenModels,
     schema: Any,
-    prompt: str,
+    prompt: Prompt,
     *,
     schema_name: str = "result",
     schema_description: str | None = None,
     system: str | None = None,
+    examples: Examples = (),
+    context: Any = None,
+    null_for_missing: bool = False,
+    previous: Any = None,
+    objections: Sequence[str] = (),
     mode: Literal["auto", "tool", "native", "prompt"] = "auto",
     max_repair_attempts: int = 2,
     validators: Sequence[Validator] = (),
@@ -85,15 +93,35 @@ async def generate_object(
     settings: Mapping[str, Any] | None = None,
     timeout_ms: int = 120_000,
     on_partial: OnPartial | None = None,
+    open_stored: OpenStored | None = None,
 ) -> Generated[Any]:
     """Ask a model until its answer conforms: `Session.generate_object` without a session.
 
-    See `GenerateOptions` for the options.
+    See `GenerateOptions` for the options. `open_stored` opens the stored files that the prompt
+    names by their handles; None: there are none.
     """
     require_function("on_partial", on_partial)
+    contract = schema if isinstance(schema, Contract) else Contract(schema, name=schema_name)
+    if context is not None:
+        contract = contract.with_context(context)
+    pairs = parts_of("examples", examples, "a list of pairs")
+
+    def read(prompt: Any, where: str) -> tuple[Turn, ...]:
+        return read_prompt(prompt, open_stored=open_stored, where=where)
+
+    def read_all() -> tuple[tuple[Turn, ...], tuple[Example, ...]]:
+        return read(prompt, "prompt"), read_examples(pairs, contract, read)
+
+    # It may read files.
+    plain = isinstance(prompt, str) and not pairs
+    turns, shown = read_all() if plain else await anyio.to_thread.run_sync(read_all)
     question = Question(
-        contract=schema if isinstance(schema, Contract) else Contract(schema, name=schema_name),
-        prompt=prompt,
+        contract=contract,
+        turns=turns,
+        examples=shown,
+        null_for_missing=null_for_missing,
+        previous=contract.plain(previous),
+        objections=parts_of("objections", objections, "a list of texts"),
         description=schema_description,
         system=system,
         mode=mode,
@@ -128,9 +156,10 @@ class _Generation:
         self, question: Question, model: Model, on_partial: OnPartial | None, refusals: Refusals
     ) -> None:
         self._question = question
+        self._conversation = Conversation(question)
         self._refusals = refusals
         self._model = model
-        self._on_partial = on_partial
+        self._on_partial = self._conversation.partials(on_partial)
         self._fallbacks: list[Fallback] = []
         self._loop: RepairLoop | None = None
         self.usage = ModelUsage()
@@ -142,17 +171,41 @@ class _Generation:
 
     async def run(self) -> Generated[Any]:
         """Generate the answer in the first mode that works."""
+        self._check_files()
         modes = self._modes()
+        rejected: list[tuple[ModelRequest, str]] = []
         for mode in modes:
             try:
-                return await self._run_in_mode(mode)
+                found = await self._run_in_mode(mode)
             except ModelError as error:
                 # After an answer, the rejection cannot be about the mode.
                 if not error.refused or self.attempts or mode == modes[-1]:
                     raise
-                self._refusals.add(self._request(mode), self._model.name, str(error))
+                if self._is_about_files(error):
+                    error.refused = False
+                    raise
+                rejected.append((self._conversation.request(mode), str(error)))
+                if not self._conversation.files:
+                    self._refusals.add(*rejected.pop(), self._model.name)
                 self._fallbacks.append(Fallback(mode, str(error)))
+            else:
+                # With files, only the success of another mode shows that the mode was refused.
+                for request, reason in rejected:
+                    self._refusals.add(request, reason, self._model.name)
+                return found
         raise AssertionError  # pragma: no cover  # the last mode returns or raises
+
+    def _check_files(self) -> None:
+        why_not = getattr(self._model, "why_not_file", None)
+        for media_type in self._conversation.files:
+            if why_not is not None and (why := why_not(media_type)) is not None:
+                msg = f"prompt: {why}; choose another model, or send the text of the file"
+                raise UsageError(msg)
+
+    def _is_about_files(self, error: ModelError) -> bool:
+        """True if a provider rejects a file of the prompt, not the mode."""
+        text = str(error).partition(": ")[2]
+        return bool(self._conversation.files) and _ABOUT_FILES.search(text) is not None
 
     def _modes(self) -> list[Mode]:
         requested = self._question.mode
@@ -165,7 +218,8 @@ class _Generation:
         for mode in getattr(self._model, "modes", MODES):
             why = self._why_not(mode)
             if why is None:
-                why = self._refusals.find(self._request(mode), self._model.name)
+                request = self._conversation.request(mode)
+                why = self._refusals.find(request, self._model.name)
             if why is None:
                 usable.append(mode)
             elif not usable:
@@ -177,17 +231,11 @@ class _Generation:
         return usable
 
     def _why_not(self, mode: Mode) -> str | None:
-        return self._model.why_not(mode, self._schema(mode))
-
-    def _schema(self, mode: Mode) -> Mapping[str, Any]:
-        """Return the schema to request; providers require an object, a prompt does not."""
-        contract = self._question.contract
-        schema = contract.schema if mode == "prompt" else contract.object_schema()
-        return schema if isinstance(schema, Mapping) else {}
+        return self._model.why_not(mode, self._conversation.schema(mode))
 
     async def _run_in_mode(self, mode: Mode) -> Generated[Any]:
-        question = self._question
-        contract, wrapped = question.contract, mode != "prompt"
+        question, conversation = self._question, self._conversation
+        contract, wrapped = conversation.contract, mode != "prompt"
         loop = RepairLoop(
             contract, max_repair_attempts=question.max_repair_attempts, wrapped=wrapped
         )
@@ -197,8 +245,7 @@ class _Generation:
             if self._on_partial
             else None
         )
-        prompt_turn = Turn("user", question.prompt)
-        request = self._request(mode, prompt_turn)
+        request = conversation.first_request(mode)
         interruptions = Interruptions()
         while True:
             reply: ModelReply | None = None
@@ -214,19 +261,22 @@ class _Generation:
                 request = interruptions.next_request(request, reply, error, fixed=fixed)
                 continue
             if isinstance(action, Accepted):
-                value = contract.typed(action.value)
-                objections = await self._objections(value)
+                value = conversation.value_of(action.value)
+                # Without its nulls, an answer may violate the original schema.
+                objections = question.contract.violations(value) if question.null_for_missing else []
+                typed = None if objections else question.contract.typed(value)
+                objections = objections or await self._objections(typed)
                 if not objections:
                     if reporter is not None:
                         reporter.finish(action)
-                    return self._to_result(mode, value, action)
+                    return self._to_result(mode, typed, replace(action, value=value))
                 action = loop.refuse(objections)
             if isinstance(action, GaveUp):
                 raise self._generation_error(action)
             # Only the prompt and the last answer, so that the conversation does not grow.
             error_turn = Turn("error", action.feedback)
             model_turn = Turn("model", answer, reply)
-            request = interruptions.widen(self._request(mode, prompt_turn, model_turn, error_turn))
+            request = interruptions.widen(conversation.request(mode, model_turn, error_turn))
 
     async def _ask(self, request: ModelRequest, reporter: PartialReporter | None) -> ModelReply:
         if reporter is None:
@@ -237,27 +287,6 @@ class _Generation:
         report_usage(reply.usage)
         require_answer(self._model, reply)
         return reply
-
-    def _request(self, mode: Mode, *turns: Turn) -> ModelRequest:
-        question = self._question
-        contract = question.contract
-        instructions = [question.system] if question.system else []
-        if mode == "prompt":
-            description = f" ({question.description})" if question.description else ""
-            instructions.append(
-                f"Answer with the {contract.name}{description} as one JSON value and nothing else: "
-                "no prose, no code block. The value must conform to this JSON Schema:\n"
-                + json.dumps(contract.schema, ensure_ascii=False)
-            )
-        return ModelRequest(
-            mode=mode,
-            name=contract.name,
-            description=question.description or "The answer, as required by the schema.",
-            schema=self._schema(mode),
-            turns=turns,
-            system="\n\n".join(instructions),
-            settings=question.settings,
-        )
 
     async def _objections(self, value: Any) -> list[Violation]:
         found: list[Violation] = []
@@ -290,6 +319,14 @@ class _Generation:
         verb = "do" if len(attempts) > 1 else "does"
         msg = f"{count} of {self._model.name} {verb} not conform to the schema{again}: {last}"
         return GenerationError(msg, reason=action.reason, attempts=attempts, usage=self.usage)
+
+
+_ABOUT_FILES = re.compile(
+    r"\b(images?|vision|files?|documents?|pdf|media|attachments?|multi-?modal|base64|"
+    r"(input|image)_(image|file|url))\b",
+    re.I,
+)
+"""Words of a provider that rejects a file."""
 
 
 def require_answer(model: Model, reply: ModelReply) -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .._extraction._extraction import Extraction
     from .._extraction._options import ExtractOptions
     from .._generation._generate import Generated
+    from .._generation._prompt import Prompt
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
 
@@ -277,14 +278,14 @@ class BlockingSession(BlockingAgents, BlockingRuns):
 
     @overload
     def generate_object(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: type[_T], prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[_T]: ...
     @overload
     def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]: ...
     def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]:
         """As `Session.generate_object`."""
         return self._wait(partial(self._session.generate_object, schema, prompt, **options))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .._extraction._extraction import Extraction
     from .._extraction._options import ExtractOptions
     from .._generation._generate import Generated
+    from .._generation._prompt import Prompt
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource, OpenModels
 
@@ -204,14 +205,14 @@ class ToolSession:
 
     @overload
     async def generate_object(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: type[_T], prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[_T]: ...
     @overload
     async def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]: ...
     async def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]:
         """Generate an object that conforms to a schema; send violations back to the model.
 
@@ -224,7 +225,9 @@ class ToolSession:
 
         Args:
             schema: A JSON Schema, a pydantic model or any type; the root may be a list or a scalar.
-            prompt: The task, with all that the model needs to know.
+            prompt: The task, with all that the model needs to know: a text; a list of texts and
+                files (`pathlib.Path`, `Attachment`, `AttachmentRef`, `ImageContent`); or a list of
+                messages ``{"role": "user", "content": ...}``, of which the last is the user's.
             **options: See `GenerateOptions`.
 
         Raises:

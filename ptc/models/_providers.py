@@ -16,9 +16,10 @@ from pydantic import SecretStr
 
 from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._facts import ModelUsage
+from .._records._content import Attachment
 from ..errors import ModelError, SetupError, UsageError
 from ._dialects import GRAMMAR_SERVERS
-from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest
+from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest, Turn
 from ._publish import LLAMACPP, Published, find_lost_references, publish
 from ._reduce import UnpublishableError
 
@@ -133,6 +134,27 @@ class ProviderAsModel:
             return f"{self.name} does not support structured output by JSON Schema"
         return self._schema_problem(mode, schema)
 
+    def why_not_file(self, media_type: str) -> str | None:
+        """Check whether the model takes files of a media type, as far as its profile says."""
+        try:
+            profile = self._model.profile
+        except NotImplementedError:
+            return None
+        if media_type.startswith("image/"):
+            takes = profile.get("supports_image_input", True)
+        else:
+            known = profile.get("supported_document_media_types", {media_type})
+            takes = profile.get("supports_document_input", True) and media_type in known
+        return None if takes else f"{self.name} does not take files of type {media_type}"
+
+    def _file_error(self, request: ModelRequest, error: Exception) -> ModelError | None:
+        """Convert an error of pydantic-ai about a file that it cannot write for the provider."""
+        types = sorted({file.media_type for turn in request.turns for file in turn.files})
+        if not types or not isinstance(error, NotImplementedError | RuntimeError):
+            return None
+        text = f"{self.name} does not take the files of the prompt ({', '.join(types)})"
+        return ModelError(f"{text}: {_error_text(error)}")
+
     def _schema_problem(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         request = ModelRequest(mode, "answer", "", schema, ())
         try:
@@ -165,7 +187,7 @@ class ProviderAsModel:
                 model_request_parameters=self._parameters(request),
             )
         except Exception as error:
-            failure = model_error(self.name, error)
+            failure = model_error(self.name, error) or self._file_error(request, error)
             if failure is None:
                 raise
         else:
@@ -182,7 +204,7 @@ class ProviderAsModel:
                     reader.take(event)
                 response = stream.get()
         except Exception as error:
-            failure = model_error(self.name, error)
+            failure = model_error(self.name, error) or self._file_error(request, error)
             if failure is None:
                 raise
         else:
@@ -376,30 +398,56 @@ def _parameters(request: ModelRequest, published: Published) -> models.ModelRequ
 
 
 def _history(request: ModelRequest, system: str) -> list[messages.ModelMessage]:
-    instructions = system or None
     found: list[messages.ModelMessage] = []
-    last: messages.ModelResponse | None = None
-    for turn in request.turns:
+    calls: list[messages.ToolCallPart] = []
+    for number, turn in enumerate(request.turns):
         if turn.role == "model":
-            last = turn.reply.raw if turn.reply is not None else None
-            if last is None and turn.text:
-                last = messages.ModelResponse(parts=[messages.TextPart(turn.text)])
-            if last is not None and last.parts:
-                found.append(last)
+            response = _response(request, turn, number)
+            calls = [p for p in response.parts if isinstance(p, messages.ToolCallPart)]
+            if response.parts:
+                found.append(response)
             continue
-        calls = [p for p in last.parts if isinstance(p, messages.ToolCallPart)] if last else []
+        error = turn.role == "error"
         parts: list[messages.ModelRequestPart] = [
             messages.ToolReturnPart(
-                call.tool_name, turn.text, tool_call_id=call.tool_call_id, outcome="retried"
+                call.tool_name,
+                turn.text if error else _ACCEPTED,
+                tool_call_id=call.tool_call_id,
+                outcome="retried" if error else "success",
             )
-            for call in (calls if turn.role == "error" else ())
+            for call in calls
         ]
-        found.append(
-            messages.ModelRequest(
-                parts=parts or [messages.UserPromptPart(turn.text)], instructions=instructions
-            )
-        )
+        if not error or not parts:
+            parts.append(messages.UserPromptPart(_content(turn)))
+        calls = []
+        found.append(messages.ModelRequest(parts=parts, instructions=system or None))
     return found
+
+
+_ACCEPTED = "The answer is accepted."
+"""Result of the tool call of an example: providers require one."""
+
+
+def _response(request: ModelRequest, turn: Turn, number: int) -> messages.ModelResponse:
+    reply = turn.reply
+    if reply is not None and reply.raw is not None:
+        return cast("messages.ModelResponse", reply.raw)
+    if reply is not None and reply.arguments and request.mode == "tool":
+        call = messages.ToolCallPart(
+            request.name, reply.arguments[0], tool_call_id=f"example_{number}"
+        )
+        return messages.ModelResponse(parts=[call])
+    return messages.ModelResponse(parts=[messages.TextPart(turn.text)] if turn.text else [])
+
+
+def _content(turn: Turn) -> str | list[messages.UserContent]:
+    return [
+        part if isinstance(part, str) else _binary_content(part) for part in turn.parts
+    ] or turn.text
+
+
+def _binary_content(file: Attachment) -> messages.BinaryContent:
+    return messages.BinaryContent(cast("bytes", file.data), media_type=file.media_type)
 
 
 def _arguments_text(arguments: str | Mapping[str, Any] | None) -> str:

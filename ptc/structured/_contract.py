@@ -10,17 +10,20 @@ Rule 4: a type is validated by its JSON Schema, then by pydantic (test_a_model_i
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
-from ._publish import object_schema, outer_schema, wrapper_key
+from ._nulls import drop_nulls, fill_nulls, require_all
+from ._publish import linked_schema, object_schema, outer_schema, wrapper_key
 from ._violations import Violation, collect_violations, pointer
 
 if TYPE_CHECKING:
@@ -28,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "Contract"]
 
-MAX_SCHEMA_BYTES = 262_144
-"""Largest schema as JSON. Every request carries the schema; the longest of 9,557 real schemas sent
-to providers is below this."""
+MAX_SCHEMA_BYTES = 2_097_152
+"""Largest schema as JSON (2 MiB). Every request carries the schema; the longest of 9,557 real
+schemas sent to providers has less than an eighth of this."""
 MAX_SCHEMA_DEPTH = 64
 """Deepest nesting of a schema. Recursive schemas use ``$ref``, not nesting."""
 
@@ -52,7 +55,9 @@ class Contract:
 
     __slots__ = (
         "_adapter",
+        "_context",
         "_formats",
+        "_linked_schema",
         "_object_schema",
         "_validator",
         "name",
@@ -83,7 +88,9 @@ class Contract:
         self.name: str = name
         self.resources: Mapping[str, Any] = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
+        self._context: Any = None
         self._object_schema: dict[str, Any] | None = None
+        self._linked_schema: Any = None
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
@@ -143,7 +150,55 @@ class Contract:
             raise UsageError(msg)
         if self._adapter is None:
             return value
-        return self._adapter.validate_json(json.dumps(value))
+        return self._adapter.validate_json(json.dumps(value), context=self._context)
+
+    def with_context(self, context: Any) -> Contract:
+        """Return this contract with a context for pydantic's validators (``info.context``).
+
+        Raises:
+            UsageError: If the contract is a JSON Schema, which has no such validators.
+        """
+        if self._adapter is None:
+            msg = "context is for the validators of a pydantic type; this schema is a JSON Schema"
+            raise UsageError(msg)
+        made = copy.copy(self)
+        made._context = context
+        return made
+
+    def plain(self, value: Any) -> Any:
+        """Convert an instance of the contract's type to JSON data; return other values unchanged.
+
+        Raises:
+            UsageError: If pydantic cannot convert it.
+        """
+        if self._adapter is None or _is_json(value):
+            return value
+        try:
+            return self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
+        except (PydanticSerializationError, ValueError, TypeError) as error:
+            msg = f"{value!r:.80} cannot be written as JSON: {error}"
+            raise UsageError(msg) from None
+
+    def with_nulls(self) -> Contract:
+        """Return the contract of answers that have null for a missing property.
+
+        It requires every declared property, as OpenAI's strict mode does.
+        """
+        schema = require_all(self._linked())
+        return Contract(schema, name=self.name, formats=self._formats)
+
+    def without_nulls(self, value: Any) -> Any:
+        """Remove the nulls of `with_nulls` from an answer: those that this contract refuses."""
+        return drop_nulls(value, self._linked())
+
+    def filled(self, value: Any) -> Any:
+        """Return `value` with null for each declared property that it lacks."""
+        return fill_nulls(value, self._linked())
+
+    def _linked(self) -> Any:
+        if self._linked_schema is None:
+            self._linked_schema = linked_schema(self.schema, self.resources)
+        return self._linked_schema
 
     def why_impossible(self) -> str | None:
         """Return the reason why no value can conform, or None if there is none or undecidable.
@@ -200,7 +255,7 @@ class Contract:
         if self._adapter is None:
             return []
         try:
-            self._adapter.validate_json(json.dumps(value))
+            self._adapter.validate_json(json.dumps(value), context=self._context)
         except ValidationError as error:
             return [
                 Violation(pointer(e["loc"]), e["type"], e["msg"], found=repr(e["input"]))

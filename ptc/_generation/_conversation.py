@@ -1,4 +1,4 @@
-"""The conversation of a generation: its instructions, examples and prompt, in the form of a mode."""
+"""The conversation of a generation: instructions, examples and prompt, in the form of a mode."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Conversation:
         self._question = question
         nulls = question.null_for_missing
         self.contract: Contract = question.contract.with_nulls() if nulls else question.contract
-        prompts = [turns for turns, _ in question.examples]
-        named = [file.media_type for turns in [*prompts, question.turns] for file in files_of(turns)]
-        self.files = tuple(dict.fromkeys(named))
+        prompts = [*(turns for turns, _ in question.examples), question.turns]
+        files = [file for turns in prompts for file in files_of(turns)]
+        self.files = tuple(dict.fromkeys(file.media_type for file in files))
 
     def schema(self, mode: Mode) -> Mapping[str, Any]:
         """Return the schema to request; providers require an object, a prompt does not."""

@@ -263,7 +263,8 @@ class _Generation:
             if isinstance(action, Accepted):
                 value = conversation.value_of(action.value)
                 # Without its nulls, an answer may violate the original schema.
-                objections = question.contract.violations(value) if question.null_for_missing else []
+                nulls = question.null_for_missing
+                objections = question.contract.violations(value) if nulls else []
                 typed = None if objections else question.contract.typed(value)
                 objections = objections or await self._objections(typed)
                 if not objections:

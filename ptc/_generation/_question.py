@@ -35,8 +35,9 @@ texts, which the model receives, and accepts it by returning None. It may be asy
 OnPartial: TypeAlias = Callable[[Partial], None]
 Example: TypeAlias = tuple[tuple[Turn, ...], Any]
 """A prompt and its answer, as JSON data."""
-Examples: TypeAlias = Sequence[tuple[Prompt, Any]]
-"""Pairs of a prompt and its right answer: JSON data, or an instance of the requested type."""
+Examples: TypeAlias = Sequence[tuple[Prompt, Any] | Mapping[str, Any]]
+"""Pairs of a prompt and its right answer: JSON data, or an instance of the requested type. As data,
+a pair is ``{"input": ..., "output": ...}``."""
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -161,6 +162,8 @@ def read_examples(
     found: list[Example] = []
     for number, example in enumerate(examples):
         where = f"examples[{number}]"
+        if isinstance(example, Mapping) and example.keys() == {"input", "output"}:
+            example = (example["input"], example["output"])
         if not isinstance(example, tuple | list) or len(example) != 2:
             msg = f"{where} must be a pair of a prompt and its answer, not {example!r:.80}"
             raise UsageError(msg)

@@ -86,7 +86,8 @@ async def test_files_reach_each_provider_in_its_own_form(
     server.steps[:] = [Step(args='{"total": 3}')]
     image = ImageContent(base64.b64encode(PNG).decode(), "image/png")
     async with Session(model=name) as session:
-        found = await session.generate_object(SCHEMA, ["Compare", image, "with", scan])
+        parts: list[Any] = ["Compare", image, "with", scan]
+        found = await session.generate_object(SCHEMA, parts)
     assert found.object == {"total": 3}
     (message,) = messages_of(name, server.requests[0].body)
     first, picture, second, document = message["content"]
@@ -109,7 +110,7 @@ async def test_files_are_sent_again_with_the_feedback(server: FakeServer, name: 
 
 
 def calls_and_results(name: str, body: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Identifiers and arguments of the calls in a conversation, and identifiers of their results."""
+    """Calls in a conversation as identifier and arguments, and the identifiers of their results."""
     calls: list[Any] = []
     results: list[Any] = []
     for message in messages_of(name, body):

@@ -32,8 +32,8 @@ from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop
 from ._conversation import Conversation
 from ._interruptions import Interruptions
 from ._partial_reporter import PartialReporter
-from ._prompt import OpenStored, Prompt, read_prompt
-from ._question import Example, Examples, OnPartial, Question, Validator, read_examples
+from ._prompt import OpenStored, Prompt, read_prompt, require_files
+from ._question import Examples, OnPartial, Question, Validator, read_examples
 
 __all__ = ["Fallback", "Generated", "generate_object", "require_answer"]
 
@@ -101,35 +101,34 @@ async def generate_object(
     names by their handles; None: there are none.
     """
     require_function("on_partial", on_partial)
-    contract = schema if isinstance(schema, Contract) else Contract(schema, name=schema_name)
-    if context is not None:
-        contract = contract.with_context(context)
     pairs = parts_of("examples", examples, "a list of pairs")
 
     def read(prompt: Any, where: str) -> tuple[Turn, ...]:
         return read_prompt(prompt, open_stored=open_stored, where=where)
 
-    def read_all() -> tuple[tuple[Turn, ...], tuple[Example, ...]]:
-        return read(prompt, "prompt"), read_examples(pairs, contract, read)
+    def make_question() -> Question:
+        contract = schema if isinstance(schema, Contract) else Contract(schema, name=schema_name)
+        if context is not None:
+            contract = contract.with_context(context)
+        return Question(
+            contract=contract,
+            turns=read(prompt, "prompt"),
+            examples=read_examples(pairs, contract, read),
+            null_for_missing=null_for_missing,
+            previous=contract.plain(previous),
+            objections=parts_of("objections", objections, "a list of texts"),
+            description=schema_description,
+            system=system,
+            mode=mode,
+            max_repair_attempts=max_repair_attempts,
+            validators=parts_of("validators", validators, "a list of functions"),
+            settings=mapping_of("settings", settings, "a dict by name"),
+            timeout_ms=timeout_ms,
+        )
 
-    # It may read files.
-    plain = isinstance(prompt, str) and not pairs
-    turns, shown = read_all() if plain else await anyio.to_thread.run_sync(read_all)
-    question = Question(
-        contract=contract,
-        turns=turns,
-        examples=shown,
-        null_for_missing=null_for_missing,
-        previous=contract.plain(previous),
-        objections=parts_of("objections", objections, "a list of texts"),
-        description=schema_description,
-        system=system,
-        mode=mode,
-        max_repair_attempts=max_repair_attempts,
-        validators=parts_of("validators", validators, "a list of functions"),
-        settings=mapping_of("settings", settings, "a dict by name"),
-        timeout_ms=timeout_ms,
-    )
+    # To compile a large schema or to read files takes time that other tasks can use.
+    quick = isinstance(prompt, str) and not pairs and not isinstance(schema, Mapping)
+    question = make_question() if quick else await anyio.to_thread.run_sync(make_question)
     return await _generate(question, models.get(model), on_partial, models.refusals)
 
 
@@ -171,7 +170,7 @@ class _Generation:
 
     async def run(self) -> Generated[Any]:
         """Generate the answer in the first mode that works."""
-        self._check_files()
+        require_files(self._model, self._conversation.files)
         modes = self._modes()
         rejected: list[tuple[ModelRequest, str]] = []
         for mode in modes:
@@ -194,13 +193,6 @@ class _Generation:
                     self._refusals.add(request, reason, self._model.name)
                 return found
         raise AssertionError  # pragma: no cover  # the last mode returns or raises
-
-    def _check_files(self) -> None:
-        why_not = getattr(self._model, "why_not_file", None)
-        for media_type in self._conversation.files:
-            if why_not is not None and (why := why_not(media_type)) is not None:
-                msg = f"prompt: {why}; choose another model, or send the text of the file"
-                raise UsageError(msg)
 
     def _is_about_files(self, error: ModelError) -> bool:
         """True if a provider rejects a file of the prompt, not the mode."""

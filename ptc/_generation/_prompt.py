@@ -24,7 +24,7 @@ from .._records._content import (
 from .._records._media import OFFICE_TYPES, detect_media_type
 from .._records._stored_file import StoredFile
 from ..errors import ToolError, UsageError
-from ..models._model import Turn
+from ..models._model import Model, Turn
 
 __all__ = [
     "MAX_FILES",
@@ -35,6 +35,7 @@ __all__ = [
     "Prompt",
     "files_of",
     "read_prompt",
+    "require_files",
 ]
 
 MAX_FILE_BYTES = 33_554_432
@@ -101,6 +102,19 @@ def read_prompt(
 def files_of(turns: Iterable[Turn]) -> list[Attachment]:
     """Return the files of `turns`."""
     return [file for turn in turns for file in turn.files]
+
+
+def require_files(model: Model, media_types: Iterable[str]) -> None:
+    """Check that a model takes files of all `media_types`, as far as it knows.
+
+    Raises:
+        UsageError: If it does not.
+    """
+    why_not = getattr(model, "why_not_file", None)
+    for media_type in media_types:
+        if why_not is not None and (why := why_not(media_type)) is not None:
+            msg = f"prompt: {why}; choose another model, or send the text of the file"
+            raise UsageError(msg)
 
 
 def _messages(prompt: Any, where: str) -> list[tuple[Literal["user", "model"], Any, str]]:

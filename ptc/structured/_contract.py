@@ -72,6 +72,7 @@ class Contract:
         name: str = "result",
         formats: bool = True,
         resources: Mapping[str, Any] | None = None,
+        _max_bytes: int = MAX_SCHEMA_BYTES,
     ) -> None:
         """Compile `schema`.
 
@@ -95,7 +96,7 @@ class Contract:
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
             self._adapter, self.schema = _schema.make_adapter(schema, "schema")
-        _check_size(self.schema)
+        _check_size(self.schema, _max_bytes)
         self._formats = formats and self._adapter is None
         self._validator: jsonschema_rs.Validator = _schema.compile_schema(
             self.schema,
@@ -184,8 +185,17 @@ class Contract:
 
         It requires every declared property, as OpenAI's strict mode does.
         """
-        schema = require_all(self._linked())
-        return Contract(schema, name=self.name, formats=self._formats)
+        return self._derive(require_all(self._linked()))
+
+    def _derive(self, schema: Any, resources: Mapping[str, Any] | None = None) -> Contract:
+        """Return the contract of another form of the schema, which may be somewhat larger."""
+        return Contract(
+            schema,
+            name=self.name,
+            formats=self._formats,
+            resources=resources,
+            _max_bytes=2 * MAX_SCHEMA_BYTES,
+        )
 
     def without_nulls(self, value: Any) -> Any:
         """Remove the nulls of `with_nulls` from an answer: those that this contract refuses."""
@@ -242,7 +252,7 @@ class Contract:
         if self.wrapper is None:
             return self
         schema = outer_schema(self.schema, self.resources)
-        return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
+        return self._derive(schema, self.resources)
 
     def unwrap(self, value: Any) -> Any:
         """Return the answer inside the wrapper of `object_schema`, or `value` without a wrapper."""
@@ -274,17 +284,16 @@ def _is_reported(violation: Violation, found: list[Violation]) -> bool:
     )
 
 
-def _check_size(schema: Any) -> None:
+def _check_size(schema: Any, most: int) -> None:
     """Reject a schema that is not JSON, too large or too deep."""
     try:
         size = len(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"schema cannot be written as JSON: {error}"
         raise UsageError(msg) from None
-    if size > MAX_SCHEMA_BYTES:
+    if size > most:
         msg = (
-            f"schema has {size} bytes, over the limit of {MAX_SCHEMA_BYTES}; "
-            "share repeated parts with $ref"
+            f"schema has {size:,} bytes, over the limit of {most:,}; share repeated parts with $ref"
         )
         raise UsageError(msg)
     level, depth = _children([schema]), 0

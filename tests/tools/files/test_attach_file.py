@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ptc import Allow, Session, ToolError, tool
+from ptc import Allow, AttachmentRef, Session, ToolError, tool
 from ptc.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -25,7 +25,9 @@ async def test_attached_file_has_the_media_type_of_its_content(tmp_path: Path) -
     value = result.unwrap()
     assert (value.name, value.media_type, value.size_bytes) == ("scan.txt", "application/pdf", 16)
     assert value.id == hashlib.sha256(PDF).hexdigest()
-    assert Path(result.attachments[0].path).read_bytes() == PDF
+    (stored,) = result.attachments
+    assert isinstance(stored, AttachmentRef)
+    assert Path(stored.path).read_bytes() == PDF
 
 
 async def test_secret_files_cannot_be_attached(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from .._schema import _check as _schema
 from ..errors import UsageError
 from ._nulls import drop_nulls, fill_nulls, require_all
 from ._publish import linked_schema, object_schema, outer_schema, wrapper_key
+from ._reference_depth import MAX_REFERENCE_DEPTH, reference_depth, uses_unevaluated
 from ._violations import Violation, collect_violations, pointer
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ class Contract:
         else:
             self._adapter, self.schema = _schema.make_adapter(schema, "schema")
         _check_size(self.schema, _max_bytes)
+        self._check_references()
         self._formats = formats and self._adapter is None
         self._validator: jsonschema_rs.Validator = _schema.compile_schema(
             self.schema,
@@ -104,6 +106,20 @@ class Contract:
             formats=self._formats,
             resources=self.resources,
         )
+
+    def _check_references(self) -> None:
+        """Reject a schema that jsonschema-rs would compile with unbounded recursion."""
+        if uses_unevaluated(self.schema):
+            try:
+                linked = self._linked()
+            except Exception:  # noqa: BLE001  # a malformed schema: compiling it reports the error
+                return
+            if reference_depth(linked) > MAX_REFERENCE_DEPTH:
+                msg = (
+                    f"schema nests deeper than {MAX_REFERENCE_DEPTH} levels through its "
+                    "references, and has unevaluatedProperties or unevaluatedItems; remove these"
+                )
+                raise UsageError(msg)
 
     def conforms(self, value: Any) -> bool:
         """True if `value`, plain JSON data, conforms to the contract."""
@@ -217,6 +233,8 @@ class Contract:
         """
         import jsonschema_rs
 
+        if reference_depth(self._linked()) > MAX_REFERENCE_DEPTH:
+            return None
         try:
             registry = _schema.registry(self.schema, self.resources)
             canonical = jsonschema_rs.canonicalize(

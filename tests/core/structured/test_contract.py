@@ -232,6 +232,41 @@ def test_a_schema_too_large_or_too_deep_is_refused() -> None:
         Contract(deep)
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    "step",
+    [
+        {},
+        {"type": "object", "required": ["n"], "properties": {"n": None}},
+        {"allOf": [None]},
+        {"not": None},
+    ],
+)
+@pytest.mark.parametrize("named", ["$defs", "$id", "$anchor"])
+def test_long_chain_of_references_does_not_end_the_process(
+    step: dict[str, Any], named: str
+) -> None:
+    # Regression: jsonschema-rs recursed until the stack of the thread was full.
+    def refer(number: int) -> dict[str, Any]:
+        prefix = {"$defs": "#/$defs/T", "$id": "urn:t:", "$anchor": "#T"}[named]
+        reference = {"$ref": f"{prefix}{number}"}
+        word = next((word for word in step if word != "type" and word != "required"), None)
+        if word is None:
+            return reference
+        inner: Any = {"properties": {"n": reference}, "allOf": [reference]}.get(word, reference)
+        return {**step, word: inner}
+
+    definitions = {f"T{n}": refer(n - 1) for n in range(1, 2_000)}
+    definitions["T0"] = {"type": "string"}
+    if named != "$defs":
+        for name, definition in definitions.items():
+            definition[named] = name if named == "$anchor" else f"urn:t:{name[1:]}"
+    schema = {**refer(1_999), "$defs": definitions}
+    assert Contract(schema).why_impossible() is None
+    with pytest.raises(UsageError, match="deeper than 800 levels through its references"):
+        Contract({**schema, "unevaluatedProperties": False})
+
+
 # -- types -------------------------------------------------------------------------------------
 
 

@@ -184,7 +184,8 @@ class _PartReader:
                 raise
             raise UsageError(f"{where}: {error.message}") from None
         except OSError as error:
-            raise UsageError(f"{where}: {error.strerror or error}") from None
+            named = f"{error.filename}: " if error.filename else ""
+            raise UsageError(f"{where}: {named}{error.strerror or error}") from None
 
     def _load(self, part: Any, where: str) -> tuple[str, bytes | str, str | None]:
         """Return the name, the data and the declared media type of a file."""

@@ -101,6 +101,7 @@ async def test_files_reach_each_provider_in_its_own_form(
     assert data_of(name, document) == (pdf_kind, "application/pdf", PDF)
 
 
+@pytest.mark.sample(1)
 async def test_files_are_sent_again_with_the_feedback(server: FakeServer, name: str) -> None:
     server.steps[:] = [Step(args='{"total": "x"}'), Step(args='{"total": 3}')]
     async with Session(model=name) as session:
@@ -147,6 +148,7 @@ async def test_examples_are_answered_calls_of_the_tool(server: FakeServer, name:
     assert texts.index("one") < texts.index(base64.b64encode(PDF).decode()) < texts.index("three")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", ["native", "prompt"])
 async def test_examples_are_texts_without_a_tool(server: FakeServer, name: str, mode: Any) -> None:
     server.steps[:] = [Step(text='{"total": 3}')]
@@ -159,6 +161,7 @@ async def test_examples_are_texts_without_a_tool(server: FakeServer, name: str, 
     assert json.loads(text) == {"total": 1}
 
 
+@pytest.mark.sample(1)
 async def test_messages_keep_their_roles_and_order(server: FakeServer, name: str) -> None:
     server.steps[:] = [Step(args='{"total": 3}')]
     prompt: list[Any] = [

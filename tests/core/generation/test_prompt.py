@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationInfo, field_validator
 
+import ptc
 from ptc import (
     Attachment,
     GenerationError,
@@ -27,7 +28,7 @@ from ptc._generation._generate import generate_object
 from ptc._generation._prompt import read_prompt
 from ptc.models import ModelReply, ModelRequest
 from ptc.models._open import OpenModels
-from ptc.structured import Contract, Partial
+from ptc.structured import Contract, Partial, RepairLoop, StreamParser, recover
 from ptc.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -320,10 +321,7 @@ async def test_answer_that_breaks_the_schema_without_its_nulls_is_asked_again() 
     assert len(found.attempts) == 2
 
 
-async def test_contract_is_taken_by_every_function_that_takes_a_schema(tmp_path: Path) -> None:
-    import ptc
-    from ptc.structured import RepairLoop, StreamParser, recover
-
+async def test_contract_is_taken_by_every_function_that_takes_a_schema() -> None:
     contract = Contract(Invoice, name="invoice")
     recovered = recover('{"total": 1}', contract)
     assert recovered is not None
@@ -333,6 +331,14 @@ async def test_contract_is_taken_by_every_function_that_takes_a_schema(tmp_path:
     final = ptc.FinalAnswer(contract)
     final.take_call('{"total": 1}')
     assert final.typed == Invoice(total=1)
+    model = ScriptedModel({"total": 1})
+    assert (await ask(model, schema=contract)).object == Invoice(total=1)
+    assert model.requests[0].name == "invoice"
+
+
+@pytest.mark.slow
+async def test_contract_is_taken_by_every_method_of_a_session(tmp_path: Path) -> None:
+    contract = Contract(Invoice, name="invoice")
     made = ptc.prompt_tool("t", "Do it.", "Do it.", output_schema=contract)
     model = ScriptedModel.of(lambda _: {"total": 1}, modes=["tool"])
     async with Session(tmp_path, tools=[made], model=model) as session:

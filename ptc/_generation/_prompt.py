@@ -177,7 +177,7 @@ class _PartReader:
         if isinstance(part, TextContent):
             return part.text
         try:
-            return self._identify(*self._load(part, where), where)
+            name, data, declared = self._load(part, where)
         except ToolError as error:
             # A stored file that does not exist keeps its code, which a script can handle.
             if error.code != "bad_attachment":
@@ -186,6 +186,7 @@ class _PartReader:
         except OSError as error:
             named = f"{error.filename}: " if error.filename else ""
             raise UsageError(f"{where}: {named}{error.strerror or error}") from None
+        return self._identify(name, data, declared, where)
 
     def _load(self, part: Any, where: str) -> tuple[str, bytes | str, str | None]:
         """Return the name, the data and the declared media type of a file."""
@@ -233,6 +234,9 @@ class _PartReader:
         return decode_base64(data, name)
 
     def _read_file(self, path: Path, where: str) -> bytes:
+        if "\0" in str(path):
+            msg = f"{where}: {str(path)!r:.80} is not a path: it has a NUL character"
+            raise UsageError(msg)
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES - self._bytes + 1)
         self._require_room(len(data), where)

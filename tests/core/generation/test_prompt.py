@@ -100,7 +100,9 @@ def test_file_is_identified_by_its_content_and_not_by_its_name(tmp_path: Path) -
         ({"type": "file", "path": "/etc/passwd"}, r'must be {"type": "text"'),
         ({"id": "0" * 64}, "no stored files here"),
         (b"bytes", "must be text or a file"),
-        (Path("/nowhere/a.png"), "No such file"),
+        (Path("/nowhere/a.png"), "/nowhere/a.png: No such file"),
+        (Path("/"), "Is a directory"),
+        (Path("a\0"), "has a NUL character"),
         (3, "must be text or a file"),
     ],
 )

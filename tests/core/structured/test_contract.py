@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from ptc import UsageError
 from ptc.structured import Contract, recover
+from ptc.structured._reference_depth import reference_depth
 
 SUITE = Path(os.environ.get("PTC_JSON_SCHEMA_TEST_SUITE", "/nonexistent"))
 DRAFTS = {
@@ -265,6 +266,20 @@ def test_long_chain_of_references_does_not_end_the_process(
     assert Contract(schema).why_impossible() is None
     with pytest.raises(UsageError, match="deeper than 800 levels through its references"):
         Contract({**schema, "unevaluatedProperties": False})
+
+
+def test_reference_depth_is_that_of_the_deepest_path() -> None:
+    def refer(*names: str) -> dict[str, Any]:
+        return {"properties": {name: {"$ref": f"#/$defs/{name}"} for name in names}}
+
+    # Each object with properties is three deep.
+    definitions = {"a": refer("b", "c"), "b": refer("d"), "c": refer("d"), "d": {}}
+    assert reference_depth({**refer("a"), "$defs": definitions}) == 3 * 3 + 1
+    assert reference_depth({**refer("d", "a"), "$defs": definitions}) == 3 * 3 + 1
+    circle = {**definitions, "d": refer("a")}
+    assert reference_depth({**refer("c"), "$defs": circle}) == 3 + 4 * 3
+    assert reference_depth({"items": {"$ref": "#"}}) == 2
+    assert reference_depth(True) == 1
 
 
 # -- types -------------------------------------------------------------------------------------

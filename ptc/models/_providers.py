@@ -1,6 +1,6 @@
 """Adapter to the models of all providers, through pydantic-ai's request layer without its agents.
 
-Only this module knows pydantic-ai. It is imported when the first such model is opened.
+Only this module and `_history` know pydantic-ai. Both are imported when such a model is opened.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pydantic import SecretStr
 
 from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._facts import ModelUsage
-from .._records._content import Attachment
 from ..errors import ModelError, SetupError, UsageError
 from ._dialects import GRAMMAR_SERVERS
-from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest, Turn
+from ._history import write_history
+from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest
 from ._publish import LLAMACPP, Published, find_lost_references, publish
 from ._reduce import UnpublishableError
 
@@ -182,7 +182,7 @@ class ProviderAsModel:
         try:
             response = await direct.model_request(
                 self._model,
-                _history(request, self._instructions(request)),
+                write_history(request, self._instructions(request)),
                 model_settings=self._settings(request),
                 model_request_parameters=self._parameters(request),
             )
@@ -226,7 +226,7 @@ class ProviderAsModel:
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[models.StreamedResponse]:
         async with direct.model_request_stream(
             self._model,
-            _history(request, self._instructions(request)),
+            write_history(request, self._instructions(request)),
             model_settings=self._settings(request),
             model_request_parameters=self._parameters(request),
         ) as stream:
@@ -395,59 +395,6 @@ def _parameters(request: ModelRequest, published: Published) -> models.ModelRequ
         )
         return models.ModelRequestParameters(output_mode="native", output_object=form)
     return models.ModelRequestParameters()
-
-
-def _history(request: ModelRequest, system: str) -> list[messages.ModelMessage]:
-    found: list[messages.ModelMessage] = []
-    calls: list[messages.ToolCallPart] = []
-    for number, turn in enumerate(request.turns):
-        if turn.role == "model":
-            response = _response(request, turn, number)
-            calls = [p for p in response.parts if isinstance(p, messages.ToolCallPart)]
-            if response.parts:
-                found.append(response)
-            continue
-        error = turn.role == "error"
-        parts: list[messages.ModelRequestPart] = [
-            messages.ToolReturnPart(
-                call.tool_name,
-                turn.text if error else _ACCEPTED,
-                tool_call_id=call.tool_call_id,
-                outcome="retried" if error else "success",
-            )
-            for call in calls
-        ]
-        if not error or not parts:
-            parts.append(messages.UserPromptPart(_content(turn)))
-        calls = []
-        found.append(messages.ModelRequest(parts=parts, instructions=system or None))
-    return found
-
-
-_ACCEPTED = "The answer is accepted."
-"""Result of the tool call of an example: providers require one."""
-
-
-def _response(request: ModelRequest, turn: Turn, number: int) -> messages.ModelResponse:
-    reply = turn.reply
-    if reply is not None and reply.raw is not None:
-        return cast("messages.ModelResponse", reply.raw)
-    if reply is not None and reply.arguments and request.mode == "tool":
-        call = messages.ToolCallPart(
-            request.name, reply.arguments[0], tool_call_id=f"example_{number}"
-        )
-        return messages.ModelResponse(parts=[call])
-    return messages.ModelResponse(parts=[messages.TextPart(turn.text)] if turn.text else [])
-
-
-def _content(turn: Turn) -> str | list[messages.UserContent]:
-    return [
-        part if isinstance(part, str) else _binary_content(part) for part in turn.parts
-    ] or turn.text
-
-
-def _binary_content(file: Attachment) -> messages.BinaryContent:
-    return messages.BinaryContent(cast("bytes", file.data), media_type=file.media_type)
 
 
 def _arguments_text(arguments: str | Mapping[str, Any] | None) -> str:

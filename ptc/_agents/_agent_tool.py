@@ -15,8 +15,7 @@ from typing import Any, Unpack
 from pydantic import BaseModel
 
 from .._core._deferred import copy_with
-from .._generation._prompt_tool import format_input, to_contract
-from .._schema._check import result_reader
+from .._generation._prompt_tool import format_input, reviver, to_contract
 from .._tools._allow import AllowList
 from .._tools._context import ToolContext
 from .._tools._options import ToolOptions
@@ -125,5 +124,4 @@ def agent_tool(
         hand_over,
         options,
     )
-    is_type = contract is not None and not isinstance(output_schema, Mapping | bool)
-    return copy_with(made, revive=result_reader(output_schema)) if is_type else made
+    return made if contract is None else copy_with(made, revive=reviver(contract, output_schema))

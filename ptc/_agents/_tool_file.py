@@ -30,7 +30,7 @@ __all__ = ["tool_from_file", "tool_from_text"]
 _MAX_BYTES = 262_144
 _PROMPT_KEYS = (
     "name", "description", "parameters", "output_schema", "model", "settings",
-    "max_repair_attempts", "timeout_ms",
+    "max_repair_attempts", "timeout_ms", "examples", "files",
 )  # fmt: skip
 
 

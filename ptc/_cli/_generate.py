@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
 if TYPE_CHECKING:
     from .._config._settings import Settings
     from .._generation._generate import Generated
+    from .._generation._prompt import Part
     from ..errors import GenerationError
 
 __all__ = ["command"]
@@ -26,6 +28,7 @@ errors.
 \b
 Examples:
   ptc generate --schema invoice.json --prompt "Extract the invoice." a.txt --model openai:gpt-5
+  ptc generate --schema invoice.json --prompt "Extract the invoice." --attach scan.pdf
   export PTC_MODEL=anthropic:claude-opus-5
   pdftotext a.pdf - | ptc generate --schema invoice.json --prompt "Extract the invoice." -
 """
@@ -40,6 +43,12 @@ _MAX_BYTES = 8_388_608
 @click.argument("file", metavar="[FILE]", required=False)
 @click.option("--schema", required=True, metavar="FILE", help="JSON Schema of the data.")
 @click.option("--prompt", required=True, metavar="TEXT", help="The task.")
+@click.option(
+    "--attach",
+    multiple=True,
+    metavar="FILE",
+    help="Image, PDF or Office file to send with the prompt; may be repeated.",
+)
 @click.option("--system", metavar="TEXT", help="System instructions for the model.")
 @click.option(
     "--schema-name",
@@ -78,6 +87,7 @@ def command(
     file: str | None,
     schema: str,
     prompt: str,
+    attach: tuple[str, ...],
     settings: Settings,
     as_json: bool,
     **options: Any,
@@ -98,13 +108,16 @@ def command(
     wanted = read_object(schema, "--schema")
     if file is not None:
         prompt = f"{prompt}\n\n{read_text(file, 'FILE', f'FILE {file!r}', _MAX_BYTES)}"
+    parts: list[Part] = [prompt, *map(Path, attach)]
     max_tokens = options.pop("max_tokens")
     model_settings = {"max_tokens": max_tokens} if max_tokens is not None else {}
 
     async def ask() -> Generated[Any]:
         models = OpenModels(model)
         try:
-            return await generate_object(models, wanted, prompt, settings=model_settings, **options)
+            return await generate_object(
+                models, wanted, parts if attach else prompt, settings=model_settings, **options
+            )
         finally:
             with anyio.CancelScope(shield=True):
                 await models.aclose()

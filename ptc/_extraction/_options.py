@@ -10,8 +10,9 @@ from typing import Any, Literal, TypedDict
 
 from .._core._arguments import mapping_of, parts_of, path_of, require, require_function
 from .._core._json import sha256_of
-from .._generation._question import Validator
+from .._generation._question import Validator, read_examples
 from ..errors import UsageError
+from ..models._model import Turn
 from ..models._open import ModelSource
 from ..structured import Contract
 from ._merge import MergeKeys, read_merge_keys
@@ -71,6 +72,10 @@ class ExtractOptions(TypedDict, total=False):
     """As for `generate_object`, like all that follow."""
     schema_description: str | None
     system: str | None
+    examples: Sequence[tuple[str, Any]]
+    """Pairs of the text of a document and its right object. Not with `evidence`."""
+    context: Any
+    null_for_missing: bool
     mode: Literal["auto", "tool", "native", "prompt"]
     max_repair_attempts: int
     validators: Sequence[Validator]
@@ -105,6 +110,8 @@ class Plan:
     on_progress: Callable[[ExtractionReport], None] | None = None
     schema_description: str | None = None
     system: str | None = None
+    examples: tuple[tuple[str, Any], ...] = ()
+    null_for_missing: bool = False
     mode: Literal["auto", "tool", "native", "prompt"] = "auto"
     max_repair_attempts: int = 2
     validators: tuple[Validator, ...] = ()
@@ -115,6 +122,10 @@ class Plan:
         require("prompt", self.prompt, str, "text")
         require_function("on_progress", self.on_progress)
         require("batch", self.batch, bool, "True or False")
+        require("null_for_missing", self.null_for_missing, bool, "True or False")
+        if self.examples and self.evidence:
+            msg = "examples cannot be combined with evidence: they quote no sources"
+            raise UsageError(msg)
         most = _MAX_IN_BATCHES if self.batch else _MAX_CONCURRENCY
         _require_number("concurrency", self.concurrency, 1, most, whole=True)
         _require_number("poll_ms", self.poll_ms, 1, 3_600_000, whole=True)
@@ -133,6 +144,11 @@ class Plan:
             for price in self.prices:
                 _require_number("prices", price, 0, 1e9)
 
+    @property
+    def has_form(self) -> bool:
+        """True if examples or nulls change the form of the questions."""
+        return bool(self.examples) or self.null_for_missing
+
     def digest(self) -> str:
         """Return the digest of all that decides about the object of a document, but the model."""
         parts = (
@@ -147,6 +163,7 @@ class Plan:
             self.overlap_chars,
             self.merge_keys,
             {name: repr(value) for name, value in self.settings.items()},
+            *((self.examples, self.null_for_missing) if self.has_form else ()),
         )
         return sha256_of(parts)[:16]
 
@@ -167,6 +184,9 @@ def make_plan(schema: Any, options: Mapping[str, Any]) -> Plan:
         _check_batch(given)
         given = {**_BATCH_DEFAULTS, **given}
     given["contract"] = schema if isinstance(schema, Contract) else Contract(schema, name=name)
+    if (context := given.pop("context", None)) is not None:
+        given["contract"] = given["contract"].with_context(context)
+    given["examples"] = _read_examples(given.get("examples", ()), given["contract"])
     if given.get("output") is not None:
         given["output"] = path_of("output", given["output"])
     if "validators" in given:
@@ -183,6 +203,15 @@ def _check_batch(given: Mapping[str, Any]) -> None:
         if given.get(name) is not None:
             msg = f"{name} cannot be combined with batch: the provider decides when it runs a batch"
             raise UsageError(msg)
+
+
+def _read_examples(examples: Any, contract: Contract) -> tuple[tuple[str, Any], ...]:
+    def read(text: Any, where: str) -> tuple[Turn, ...]:
+        require(where, text, str, "the text of a document")
+        return (Turn("user", text),)
+
+    pairs = parts_of("examples", examples, "a list of pairs")
+    return tuple((turn.text, value) for (turn,), value in read_examples(pairs, contract, read))
 
 
 def _require_number(

@@ -118,7 +118,9 @@ class Questioner:
         self._part: Contract | None = None
         self._schema_tokens = tokens_of(json.dumps(self._whole.schema))
         self._overhead = (
-            tokens_of(f"{plan.prompt}{_RULES}{plan.system or ''}") + self._schema_tokens
+            tokens_of(f"{plan.prompt}{_RULES}{plan.system or ''}")
+            + self._schema_tokens
+            + sum(tokens_of(f"{text}{json.dumps(value)}") for text, value in plan.examples)
         )
 
     def estimate(self, document: Document) -> Estimate:
@@ -246,6 +248,10 @@ class Questioner:
         self, text: str, contract: Contract, note: str, validators: Sequence[Validator], salt: str
     ) -> _Answer:
         plan = self._plan
+
+        def ask_about(text: str, note: str = "") -> str:
+            return f"{plan.prompt}\n\n{_RULES}\n\n{note}{_enclose(text)}"
+
         model = PacedModel(
             self._model,
             self._pace,
@@ -261,9 +267,11 @@ class Questioner:
             found = await generate_object(
                 OpenModels(),
                 contract,
-                f"{plan.prompt}\n\n{_RULES}\n\n{note}{_enclose(text)}",
+                ask_about(text, note),
                 schema_description=plan.schema_description,
                 system=plan.system,
+                examples=[(ask_about(one), value) for one, value in plan.examples],
+                null_for_missing=plan.null_for_missing,
                 mode=plan.mode,
                 max_repair_attempts=plan.max_repair_attempts,
                 validators=validators,

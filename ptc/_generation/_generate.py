@@ -14,12 +14,13 @@ Rule 4: every failure carries the attempts and usage so far (test_every_failure_
 from __future__ import annotations
 
 import inspect
-import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from .._core._arguments import mapping_of, parts_of, require_function
 from ..errors import (
@@ -34,9 +35,11 @@ from ..models._open import ModelSource, OpenModels
 from ..models._refusals import Refusals
 from ..models._usage import report_usage
 from ..structured import Accepted, Attempt, Contract, GaveUp, Repair, RepairLoop, Violation
+from ._conversation import Conversation
 from ._interruptions import Interruptions
 from ._partial_reporter import Collector, Listener, PartialReporter
-from ._question import OnPartial, Question, Validator
+from ._prompt import OpenStored, Prompt, read_prompt, require_files
+from ._question import Examples, OnPartial, Question, Validator, read_examples
 
 __all__ = ["Fallback", "Generated", "generate_object", "require_answer"]
 
@@ -79,11 +82,16 @@ class Generated(Generic[T]):
 async def generate_object(
     models: OpenModels,
     schema: Any,
-    prompt: str,
+    prompt: Prompt,
     *,
     schema_name: str = "result",
     schema_description: str | None = None,
     system: str | None = None,
+    examples: Examples = (),
+    context: Any = None,
+    null_for_missing: bool = False,
+    previous: Any = None,
+    objections: Sequence[str] = (),
     mode: Literal["auto", "tool", "native", "prompt"] = "auto",
     max_repair_attempts: int = 2,
     validators: Sequence[Validator] = (),
@@ -92,24 +100,43 @@ async def generate_object(
     timeout_ms: int = 120_000,
     on_partial: OnPartial | None = None,
     collector: Collector | None = None,
+    open_stored: OpenStored | None = None,
 ) -> Generated[Any]:
     """Ask a model until its answer conforms: `Session.generate_object` without a session.
 
     See `GenerateOptions` for the options. `collector` receives the elements of an answer that is a
-    list while the model streams.
+    list while the model streams. `open_stored` opens the stored files that the prompt names by
+    their handles; None: there are none.
     """
     require_function("on_partial", on_partial)
-    question = Question(
-        contract=schema if isinstance(schema, Contract) else Contract(schema, name=schema_name),
-        prompt=prompt,
-        description=schema_description,
-        system=system,
-        mode=mode,
-        max_repair_attempts=max_repair_attempts,
-        validators=parts_of("validators", validators, "a list of functions"),
-        settings=mapping_of("settings", settings, "a dict by name"),
-        timeout_ms=timeout_ms,
-    )
+    pairs = parts_of("examples", examples, "a list of pairs")
+
+    def read(prompt: Any, where: str) -> tuple[Turn, ...]:
+        return read_prompt(prompt, open_stored=open_stored, where=where)
+
+    def make_question() -> Question:
+        contract = schema if isinstance(schema, Contract) else Contract(schema, name=schema_name)
+        if context is not None:
+            contract = contract.with_context(context)
+        return Question(
+            contract=contract,
+            turns=read(prompt, "prompt"),
+            examples=read_examples(pairs, contract, read),
+            null_for_missing=null_for_missing,
+            previous=contract.plain(previous),
+            objections=parts_of("objections", objections, "a list of texts"),
+            description=schema_description,
+            system=system,
+            mode=mode,
+            max_repair_attempts=max_repair_attempts,
+            validators=parts_of("validators", validators, "a list of functions"),
+            settings=mapping_of("settings", settings, "a dict by name"),
+            timeout_ms=timeout_ms,
+        )
+
+    # To compile a large schema or to read files takes time that other tasks can use.
+    quick = isinstance(prompt, str) and not pairs and not isinstance(schema, Mapping)
+    question = make_question() if quick else await anyio.to_thread.run_sync(make_question)
     listener = Listener(on_partial, collector) if on_partial or collector else None
     return await _generate(question, models.get(model), listener, models.refusals)
 
@@ -137,9 +164,10 @@ class _Generation:
         self, question: Question, model: Model, listener: Listener | None, refusals: Refusals
     ) -> None:
         self._question = question
+        self._conversation = Conversation(question)
         self._refusals = refusals
         self._model = model
-        self._listener = listener
+        self._listener = self._conversation.listener(listener)
         self._fallbacks: list[Fallback] = []
         self._loop: RepairLoop | None = None
         self.usage = ModelUsage()
@@ -151,17 +179,34 @@ class _Generation:
 
     async def run(self) -> Generated[Any]:
         """Generate the answer in the first mode that works."""
+        require_files(self._model, self._conversation.files)
         modes = self._modes()
+        rejected: list[tuple[ModelRequest, str]] = []
         for mode in modes:
             try:
-                return await self._run_in_mode(mode)
+                found = await self._run_in_mode(mode)
             except ModelError as error:
                 # After an answer, the rejection cannot be about the mode.
                 if not error.refused or self.attempts or mode == modes[-1]:
                     raise
-                self._refusals.add(self._request(mode), self._model.name, str(error))
+                if self._is_about_files(error):
+                    error.refused = False
+                    raise
+                rejected.append((self._conversation.request(mode), str(error)))
+                if not self._conversation.files:
+                    self._refusals.add(*rejected.pop(), self._model.name)
                 self._fallbacks.append(Fallback(mode, str(error)))
+            else:
+                # With files, only the success of another mode shows that the mode was refused.
+                for request, reason in rejected:
+                    self._refusals.add(request, reason, self._model.name)
+                return found
         raise AssertionError  # pragma: no cover  # the last mode returns or raises
+
+    def _is_about_files(self, error: ModelError) -> bool:
+        """True if a provider rejects a file of the prompt, not the mode."""
+        text = str(error).partition(": ")[2]
+        return bool(self._conversation.files) and _ABOUT_FILES.search(text) is not None
 
     def _modes(self) -> list[Mode]:
         requested = self._question.mode
@@ -174,7 +219,8 @@ class _Generation:
         for mode in getattr(self._model, "modes", MODES):
             why = self._why_not(mode)
             if why is None:
-                why = self._refusals.find(self._request(mode), self._model.name)
+                request = self._conversation.request(mode)
+                why = self._refusals.find(request, self._model.name)
             if why is None:
                 usable.append(mode)
             elif not usable:
@@ -186,17 +232,11 @@ class _Generation:
         return usable
 
     def _why_not(self, mode: Mode) -> str | None:
-        return self._model.why_not(mode, self._schema(mode))
-
-    def _schema(self, mode: Mode) -> Mapping[str, Any]:
-        """Return the schema to request; providers require an object, a prompt does not."""
-        contract = self._question.contract
-        schema = contract.schema if mode == "prompt" else contract.object_schema()
-        return schema if isinstance(schema, Mapping) else {}
+        return self._model.why_not(mode, self._conversation.schema(mode))
 
     async def _run_in_mode(self, mode: Mode) -> Generated[Any]:
-        question = self._question
-        contract, wrapped = question.contract, mode != "prompt"
+        question, conversation = self._question, self._conversation
+        contract, wrapped = conversation.contract, mode != "prompt"
         loop = RepairLoop(
             contract, max_repair_attempts=question.max_repair_attempts, wrapped=wrapped
         )
@@ -204,8 +244,7 @@ class _Generation:
         reporter = (
             None if self._listener is None else PartialReporter(contract, self._listener, mode=mode)
         )
-        prompt_turn = Turn("user", question.prompt)
-        request = self._request(mode, prompt_turn)
+        request = conversation.first_request(mode)
         interruptions = Interruptions()
         while True:
             reply: ModelReply | None = None
@@ -221,19 +260,23 @@ class _Generation:
                 request = interruptions.next_request(request, reply, error, fixed=fixed)
                 continue
             if isinstance(action, Accepted):
-                value = contract.typed(action.value)
-                objections = await self._objections(value)
+                value = conversation.value_of(action.value)
+                # Without its nulls, an answer may violate the original schema.
+                nulls = question.null_for_missing
+                objections = question.contract.violations(value) if nulls else []
+                typed = None if objections else question.contract.typed(value)
+                objections = objections or await self._objections(typed)
                 if not objections:
                     if reporter is not None:
                         reporter.finish(action)
-                    return self._to_result(mode, value, action)
+                    return self._to_result(mode, typed, replace(action, value=value))
                 action = loop.refuse(objections)
             if isinstance(action, GaveUp):
                 raise self._generation_error(action)
             # Only the prompt and the last answer, so that the conversation does not grow.
             error_turn = Turn("error", action.feedback)
             model_turn = Turn("model", answer, reply)
-            request = interruptions.widen(self._request(mode, prompt_turn, model_turn, error_turn))
+            request = interruptions.widen(conversation.request(mode, model_turn, error_turn))
 
     async def _ask(self, request: ModelRequest, reporter: PartialReporter | None) -> ModelReply:
         if reporter is None:
@@ -244,27 +287,6 @@ class _Generation:
         report_usage(reply.usage)
         require_answer(self._model, reply)
         return reply
-
-    def _request(self, mode: Mode, *turns: Turn) -> ModelRequest:
-        question = self._question
-        contract = question.contract
-        instructions = [question.system] if question.system else []
-        if mode == "prompt":
-            description = f" ({question.description})" if question.description else ""
-            instructions.append(
-                f"Answer with the {contract.name}{description} as one JSON value and nothing else: "
-                "no prose, no code block. The value must conform to this JSON Schema:\n"
-                + json.dumps(contract.schema, ensure_ascii=False)
-            )
-        return ModelRequest(
-            mode=mode,
-            name=contract.name,
-            description=question.description or "The answer, as required by the schema.",
-            schema=self._schema(mode),
-            turns=turns,
-            system="\n\n".join(instructions),
-            settings=question.settings,
-        )
 
     async def _objections(self, value: Any) -> list[Violation]:
         found: list[Violation] = []
@@ -297,6 +319,14 @@ class _Generation:
         verb = "do" if len(attempts) > 1 else "does"
         msg = f"{count} of {self._model.name} {verb} not conform to the schema{again}: {last}"
         return GenerationError(msg, reason=action.reason, attempts=attempts, usage=self.usage)
+
+
+_ABOUT_FILES = re.compile(
+    r"\b(images?|vision|files?|documents?|pdf|media|attachments?|multi-?modal|base64|"
+    r"(input|image)_(image|file|url))\b",
+    re.I,
+)
+"""Words of a provider that rejects a file."""
 
 
 def require_answer(model: Model, reply: ModelReply) -> None:

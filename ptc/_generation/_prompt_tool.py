@@ -2,21 +2,23 @@
 
 Rule 1: The input is data. It is never part of the instructions, which are no template: braces in
     them stand for themselves (test_input_is_data_and_never_fills_in_the_instructions).
-Rule 2: A result conforms to the output schema, or the call fails
+Rule 2: Only a digest in a declared parameter names a file, which is not read from a path
+    (test_files_of_the_input_are_attachments_of_the_session).
+Rule 3: A result conforms to the output schema, or the call fails
     (test_result_conforms_to_the_output_schema).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Unpack
 
 from pydantic import BaseModel
 
-from .._core._arguments import mapping_of
+from .._core._arguments import mapping_of, parts_of
 from .._core._deferred import copy_with
-from .._schema._check import arguments_mapping, result_reader
+from .._schema._check import arguments_mapping, plain_data, result_reader
 from .._tools._context import ToolContext
 from .._tools._options import ToolOptions
 from .._tools._tool import Tool, tool_from_schema
@@ -24,10 +26,11 @@ from ..errors import ToolError, UsageError
 from ..models._open import ModelSource, validate_source
 from ..structured import Contract
 from ._generate import generate_object
+from ._prompt import Part
 from ._text import generate_text
 from ._tool import FAILURES, to_event, to_tool_error
 
-__all__ = ["format_input", "prompt_tool", "to_contract"]
+__all__ = ["format_input", "prompt_tool", "reviver", "to_contract"]
 
 _NO_ARGUMENTS: Mapping[str, Any] = {
     "type": "object",
@@ -52,6 +55,8 @@ def prompt_tool(
     model: ModelSource | None = None,
     settings: Mapping[str, Any] | None = None,
     max_repair_attempts: int = 2,
+    examples: Iterable[tuple[Any, Any] | Mapping[str, Any]] = (),
+    files: Iterable[str] = (),
     **options: Unpack[ToolOptions],
 ) -> Tool:
     """Make a `Tool` whose call asks a language model.
@@ -77,6 +82,10 @@ def prompt_tool(
         settings: ``max_tokens``, ``temperature`` and other settings of the provider.
         max_repair_attempts: Times that the model is asked again after an answer that does not
             conform, 0 to 5.
+        examples: Pairs of an input and its right result, or ``{"input": ..., "output": ...}``,
+            which the model sees as earlier turns.
+        files: Parameters with attachments: each value is a handle ``{"id": ...}``, as `attach_file`
+            and ``ctx.attach`` return it, or a list of them. The model receives the files.
         **options: See `ToolOptions`. ``timeout_ms``, 120,000 by default, limits all attempts
             together.
 
@@ -95,25 +104,38 @@ def prompt_tool(
         "timeout_ms": options.get("timeout_ms", _DEFAULT_TIMEOUT_MS),
     }
     has_input = parameters is not None
+    named = _validate_files(name, files, parameters)
+    pairs = parts_of("examples", examples, "a list of pairs")
+    if pairs and (contract is None or not has_input):
+        msg = f"tool {name!r}: examples need parameters and output_schema"
+        raise UsageError(msg)
+    shown: list[tuple[str, Any]] = []
 
     async def ask(arguments: Any, ctx: ToolContext) -> Any:
-        prompt = format_input(arguments) if has_input else system
+        text = format_input(arguments) if has_input else system
+        parts: list[Part] = [text, *_handles(arguments, named)]
+        prompt = parts if named else text
         own = f"{system}\n\n{_DATA_RULE}" if has_input else ""
         try:
             if contract is None:
-                return await generate_text(ctx.models, prompt, system=own, **shared)
+                return await generate_text(
+                    ctx.models, prompt, system=own, open_stored=ctx.open_stored, **shared
+                )
             found = await generate_object(
                 ctx.models,
                 contract,
                 prompt,
                 system=own or None,
                 max_repair_attempts=max_repair_attempts,
+                examples=shown,
+                open_stored=ctx.open_stored,
                 on_partial=(lambda p: ctx.output(to_event(p))) if ctx.watched else None,
                 **shared,
             )
         except UsageError as error:
-            # The arguments are valid: the tool or its session has no usable model.
-            raise ToolError(f"{ctx.tool_name}: {error}", code="setup") from error
+            # Without files the arguments are valid: the session has no usable model.
+            code = "invalid_arguments" if named else "setup"
+            raise ToolError(f"{ctx.tool_name}: {error}", code=code) from error
         except FAILURES as error:
             raise to_tool_error(error) from error
         return found.object
@@ -123,21 +145,92 @@ def prompt_tool(
     made = tool_from_schema(
         name, description, _NO_ARGUMENTS if parameters is None else parameters, ask, options
     )
-    is_type = contract is not None and not isinstance(output_schema, Mapping | bool | Contract)
-    return copy_with(made, revive=result_reader(output_schema)) if is_type else made
+    shown += _read_examples(made, pairs, contract)
+    return made if contract is None else copy_with(made, revive=reviver(contract, output_schema))
+
+
+def reviver(contract: Contract, schema: Any) -> Callable[[Any], Any]:
+    """Return the function that converts recorded results of a tool to the type of its `schema`."""
+    if isinstance(schema, Mapping | bool):
+        return plain_data
+    return contract.typed if isinstance(schema, Contract) else result_reader(schema)
+
+
+def _validate_files(name: str, files: Iterable[str], parameters: Any) -> tuple[str, ...]:
+    """Return the names of the parameters with files.
+
+    Raises:
+        UsageError: If there is no such parameter.
+    """
+    named = parts_of("files", files, "a list of names of parameters")
+    properties: Any = ()
+    if isinstance(parameters, Mapping):
+        properties = parameters.get("properties", ())
+    elif parameters is not None:
+        properties = parameters.model_fields
+    for parameter in named:
+        if parameter not in properties:
+            msg = f"tool {name!r}: files: it has no parameter {parameter!r:.80}"
+            raise UsageError(msg)
+    return named
+
+
+def _handles(arguments: Any, named: Iterable[str]) -> list[Mapping[str, Any]]:
+    """Return the attachments in the arguments; only their digest can name a file.
+
+    Raises:
+        ToolError: ``invalid_arguments`` if a value is not a handle.
+    """
+    data = _plain(arguments)
+    found: list[Mapping[str, Any]] = []
+    for parameter in named:
+        value = data.get(parameter)
+        for handle in [] if value is None else value if isinstance(value, list) else [value]:
+            if not isinstance(handle, Mapping) or not isinstance(handle.get("id"), str):
+                msg = f"{parameter} must have the id of an attachment, as attach_file returns it"
+                raise ToolError(msg, code="invalid_arguments")
+            found.append({"id": handle["id"], "name": str(handle.get("name", parameter))})
+    return found
+
+
+def _read_examples(
+    tool: Tool, pairs: Iterable[Any], contract: Contract | None
+) -> list[tuple[str, Any]]:
+    """Validate examples by the schemas of the tool.
+
+    Raises:
+        UsageError: If one does not conform; the message names it.
+    """
+    found: list[tuple[str, Any]] = []
+    for number, pair in enumerate(pairs):
+        where = f"tool {tool.name!r}: examples[{number}]"
+        if isinstance(pair, Mapping) and pair.keys() == {"input", "output"}:
+            pair = (pair["input"], pair["output"])
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or contract is None:
+            msg = f"{where} must be a pair of an input and its result, not {pair!r:.80}"
+            raise UsageError(msg)
+        try:
+            prompt = format_input(tool.validate(_plain(pair[0])))
+            found.append((prompt, contract.typed(contract.plain(pair[1]))))
+        except (ToolError, UsageError) as error:
+            raise UsageError(f"{where}: {error}") from None
+    return found
 
 
 def format_input(arguments: Any) -> str:
     """Format the validated input of a tool as a block of data for a model."""
-    data = arguments_mapping(arguments)
-    if isinstance(arguments, BaseModel):
-        data = arguments.model_dump(mode="json", by_alias=True)
     # JSON has no raw line break in a text, so that the input cannot close its block. Other
     # characters that end a line are escaped for the same reason.
-    text = json.dumps(data, ensure_ascii=False, indent=1, default=str)
+    text = json.dumps(_plain(arguments), ensure_ascii=False, indent=1, default=str)
     for character in "\x85\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f"Input, as JSON data:\n```json\n{text}\n```"
+
+
+def _plain(arguments: Any) -> Mapping[str, Any]:
+    if isinstance(arguments, BaseModel):
+        return arguments.model_dump(mode="json", by_alias=True)
+    return arguments_mapping(arguments)
 
 
 def _validate_instructions(name: str, instructions: Any) -> str:

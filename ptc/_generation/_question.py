@@ -8,21 +8,37 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from ..errors import UsageError
-from ..models._model import MODES
+from ..models._model import MODES, Turn
 from ..models._open import ModelSource
 from ..structured import Contract, Partial
+from ._prompt import Prompt
 
-__all__ = ["GenerateOptions", "OnPartial", "Question", "Validator"]
+__all__ = [
+    "Example",
+    "Examples",
+    "GenerateOptions",
+    "OnPartial",
+    "Question",
+    "Validator",
+    "read_examples",
+]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,59}")
 """Valid name of an answer. OpenAI and Anthropic limit tool names to 64 characters."""
 MAX_TIMEOUT_MS = 2_592_000_000
 """30 days. A batch of a provider takes up to a day, and an answer may need several batches."""
+MAX_EXAMPLES = 100
+MAX_OBJECTIONS = 20
 
 Validator: TypeAlias = Callable[[Any], Any]
 """Validates the object. It rejects it by raising `ValueError` or by returning text or a list of
 texts, which the model receives, and accepts it by returning None. It may be async."""
 OnPartial: TypeAlias = Callable[[Partial], None]
+Example: TypeAlias = tuple[tuple[Turn, ...], Any]
+"""A prompt and its answer, as JSON data."""
+Examples: TypeAlias = Sequence[tuple[Prompt, Any] | Mapping[str, Any]]
+"""Pairs of a prompt and its right answer: JSON data, or an instance of the requested type. As data,
+a pair is ``{"input": ..., "output": ...}``."""
 
 
 class GenerateOptions(TypedDict, total=False):
@@ -34,6 +50,17 @@ class GenerateOptions(TypedDict, total=False):
     """Description of the answer, for the model."""
     system: str | None
     """System instructions."""
+    examples: Examples
+    """Pairs of a prompt and its right answer, which the model sees as earlier turns."""
+    context: Any
+    """Context of a pydantic type's validators, their ``info.context``. None: there is none."""
+    null_for_missing: bool
+    """True: the model writes null for an optional property instead of leaving it out, as OpenAI's
+    strict mode requires. The object lacks it, unless the schema allows null there."""
+    previous: Any
+    """Conforming answer of an earlier call that is to be corrected; see `objections`."""
+    objections: Sequence[str]
+    """Objections to `previous`, which the model receives like violations of the schema."""
     mode: Literal["auto", "tool", "native", "prompt"]
     """Method of requesting structured output, see `ptc.models.Mode`. ``auto``, the default, uses
     the first that works; any other mode that does not work raises an error."""
@@ -60,7 +87,12 @@ class Question:
     """
 
     contract: Contract
-    prompt: str
+    turns: tuple[Turn, ...]
+    """The prompt."""
+    examples: tuple[Example, ...] = ()
+    null_for_missing: bool = False
+    previous: Any = None
+    objections: tuple[str, ...] = ()
     description: str | None = None
     system: str | None = None
     mode: Literal["auto", "tool", "native", "prompt"] = "auto"
@@ -74,9 +106,6 @@ class Question:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             msg = f"schema_name {name!r:.80} is invalid; use 1 to 59 letters, digits, _ and -"
             raise UsageError(msg)
-        if not isinstance(self.prompt, str) or not self.prompt.strip():
-            msg = "prompt must be a string that is not blank"
-            raise UsageError(msg)
         for name in ("description", "system"):
             if not isinstance(getattr(self, name), str | None):
                 msg = f"{name} must be a string, not {getattr(self, name)!r:.80}"
@@ -89,11 +118,65 @@ class Question:
         if invalid := [v for v in self.validators if not callable(v)]:
             msg = f"validators must be functions that take the object, not {invalid[0]!r:.80}"
             raise UsageError(msg)
+        if type(self.null_for_missing) is not bool:
+            msg = f"null_for_missing must be True or False, not {self.null_for_missing!r:.80}"
+            raise UsageError(msg)
         if (why := self.contract.why_impossible()) is not None:
             raise UsageError(why)
+        self._check_objections()
+
+    def _check_objections(self) -> None:
+        if len(self.objections) > MAX_OBJECTIONS or not all(
+            isinstance(text, str) and text.strip() for text in self.objections
+        ):
+            msg = f"objections must be 1 to {MAX_OBJECTIONS} texts that are not blank"
+            raise UsageError(msg)
+        if self.objections:
+            _require_conforming("previous", self.contract, self.previous)
+        elif self.previous is not None:
+            msg = "previous needs objections: texts that say what is wrong with it"
+            raise UsageError(msg)
 
 
 def _require_range(name: str, value: int, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         msg = f"{name} must be an integer from {least} to {most:,}, not {value!r:.80}"
+        raise UsageError(msg)
+
+
+def read_examples(
+    examples: Sequence[Any], contract: Contract, read: Callable[[Any, str], tuple[Turn, ...]]
+) -> tuple[Example, ...]:
+    """Validate examples.
+
+    Args:
+        examples: Pairs of a prompt and its answer.
+        contract: The contract of the answers.
+        read: Reads a prompt; the second argument is its name in messages.
+
+    Raises:
+        UsageError: If one is malformed, or its answer does not conform; the message names it.
+    """
+    if len(examples) > MAX_EXAMPLES:
+        msg = f"there are {len(examples):,} examples; pass at most {MAX_EXAMPLES}"
+        raise UsageError(msg)
+    found: list[Example] = []
+    for number, example in enumerate(examples):
+        where = f"examples[{number}]"
+        if isinstance(example, Mapping) and example.keys() == {"input", "output"}:
+            example = (example["input"], example["output"])
+        if not isinstance(example, tuple | list) or len(example) != 2:
+            msg = f"{where} must be a pair of a prompt and its answer, not {example!r:.80}"
+            raise UsageError(msg)
+        turns = read(example[0], f"{where}[0]")
+        answer = contract.plain(example[1])
+        _require_conforming(where, contract, answer)
+        found.append((turns, answer))
+    return tuple(found)
+
+
+def _require_conforming(name: str, contract: Contract, value: Any) -> None:
+    if violations := contract.violations(value, 5):
+        problems = "; ".join(str(violation) for violation in violations)
+        msg = f"{name}: the answer does not conform to the schema: {problems}"
         raise UsageError(msg)

@@ -1,7 +1,10 @@
-"""The tool `generate_object`, for scripts, agents, the command line and MCP."""
+"""The tool `generate_object`, for scripts, agents, the command line and MCP.
 
-from __future__ import annotations
+Rule 1: a prompt from a script names no path, and no model that the session does not offer
+(test_script_cannot_send_a_file_by_its_path, test_script_chooses_among_the_offered_models).
+"""
 
+# Annotations are evaluated here, not later: the names of the models are part of the schema.
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
@@ -84,16 +87,27 @@ class GeneratedRow:
 
 def generate_object_tool(models: OpenModels) -> Tool:
     """Create the tool `generate_object`, which uses the default model of `models`."""
+    offered = Field(max_length=200)
+    if models.offered:
+        offered = Field(max_length=200, json_schema_extra={"enum": [*models.offered]})
 
     # Costs tokens but changes nothing, so repeating it is safe.
     @tool(name="generate_object", idempotent=True)
     async def ask(
         ctx: ToolContext,
         schema: dict[str, Any],
-        prompt: str,
+        prompt: str | list[str | dict[str, Any]],
         schema_name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,59}$")] = "result",
         schema_description: Annotated[str, Field(max_length=4_096)] | None = None,
         system: Annotated[str, Field(max_length=32_768)] | None = None,
+        examples: list[dict[str, Any]] | None = None,
+        previous: dict[str, Any] | list[Any] | str | int | float | bool | None = None,
+        objections: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=20)]
+        | None = None,
+        null_for_missing: bool = False,
+        model: Annotated[str, offered] | None = None,
+        max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+        temperature: Annotated[float, Field(ge=0, le=2)] | None = None,
         mode: Literal["auto", "tool", "native", "prompt"] = "auto",
         max_repair_attempts: Annotated[int, Field(ge=0, le=5)] = 2,
         include_raw_text: bool = False,
@@ -107,15 +121,27 @@ def generate_object_tool(models: OpenModels) -> Tool:
         Args:
             ctx: Filled in by the host.
             schema: JSON Schema of the object, list or value to generate.
-            prompt: The task, with everything the model needs, such as the document.
+            prompt: The task, with everything the model needs, such as the document. For images and
+                PDFs, a list of texts and files: {"id": ...} of an attachment, as attach_file
+                returns it, or {"type": "file", "data": BASE64}. For a conversation, a list of
+                messages {"role": "user" or "model", "content": ...}.
             schema_name: Name of the answer.
             schema_description: Description of the answer.
             system: System instructions.
+            examples: Prompts with their right answers: {"input": ..., "output": ...}.
+            previous: Object of an earlier call that you reject; pass the same prompt.
+            objections: What is wrong with `previous`. The model corrects it.
+            null_for_missing: Whether the model writes null for an optional property. The object
+                lacks it, unless the schema allows null.
+            model: Another model of the session, by its name there.
+            max_tokens: Maximum tokens of each answer.
+            temperature: Sampling temperature, if the model has one.
             mode: Method of requesting structured output; auto selects one that works.
             max_repair_attempts: Times the model is asked again after an invalid answer.
             include_raw_text: Whether to include the text of each answer in `attempts`.
             timeout_ms: Time limit for all attempts together, in milliseconds.
         """
+        settings = {"max_tokens": max_tokens, "temperature": temperature}
         try:
             found = await generate_object(
                 models,
@@ -124,9 +150,16 @@ def generate_object_tool(models: OpenModels) -> Tool:
                 schema_name=schema_name,
                 schema_description=schema_description,
                 system=system,
+                examples=examples or (),
+                previous=previous,
+                objections=objections or (),
+                null_for_missing=null_for_missing,
+                model=None if model is None else models.offer(model),
+                settings={name: value for name, value in settings.items() if value is not None},
                 mode=mode,
                 max_repair_attempts=max_repair_attempts,
                 timeout_ms=timeout_ms,
+                open_stored=ctx.open_stored,
                 on_partial=(lambda p: ctx.output(to_event(p))) if ctx.watched else None,
             )
         except FAILURES as error:

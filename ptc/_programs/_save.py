@@ -232,6 +232,10 @@ def _input_schema(inputs: Mapping[str, Any], given: Any) -> dict[str, Any]:
 
 def _output_schema(result: RunResult, recorded: Any, given: Any) -> dict[str, Any] | None:
     if given is not None:
+        from ..structured import Contract
+
+        if isinstance(given, Contract):
+            given = given.schema
         is_schema = isinstance(given, Mapping)
         return dict(given) if is_schema else make_adapter(given, "output_schema")[1]
     if isinstance(recorded, Mapping):

@@ -79,7 +79,7 @@ class Limits:
     max_tasks: int = 10_000
     """Tasks of `asyncio` that a script may have at once. One more raises a `RuntimeError` in the
     script. The worker counts them; a worker that lies is still bound by the limit on memory."""
-    max_argument_bytes: int = 1_048_576
+    max_argument_bytes: int = 4_194_304
     """JSON bytes of the arguments of one tool call. More is a `ToolError`."""
     max_containers: int = 250_000
     """Lists and objects in the returned value, in all emitted values together, and in the arguments

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ForwardRef
+from typing import TYPE_CHECKING, Any, ForwardRef, Protocol, TypeGuard
 
 from pydantic import (
     BaseModel,
@@ -414,7 +414,8 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
     """Return a check of JSON data against a JSON Schema, a pydantic model or any other type.
 
     Args:
-        schema: A JSON Schema as a dict (draft by ``$schema``; formats asserted), or a type.
+        schema: A JSON Schema as a dict (draft by ``$schema``; formats asserted), a type, or a
+            `Contract`.
         what: Name of the value in the sentences.
 
     Raises:
@@ -422,6 +423,8 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
     """
     if isinstance(schema, Mapping):
         return _schema_check(schema, what)
+    if _is_compiled(schema):
+        return lambda value: [f"{what}: {violation}" for violation in schema.violations(value)]
     adapter, _ = make_adapter(schema, "output_schema")
 
     def check(value: Any) -> list[str]:
@@ -434,10 +437,24 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
     return check
 
 
+class CompiledSchema(Protocol):
+    """A schema that was compiled before, such as a `Contract`, which this package does not know."""
+
+    def violations(self, value: Any) -> list[Any]: ...  # none if it conforms
+
+    def typed(self, value: Any) -> Any: ...  # an instance of its type
+
+
+def _is_compiled(schema: Any) -> TypeGuard[CompiledSchema]:
+    return not isinstance(schema, type) and hasattr(schema, "violations")
+
+
 def value_reader(schema: Any) -> Callable[[Any], Any] | None:
     """Return a function from JSON data to an instance of a type; None if `schema` is not a type."""
     if schema is None or isinstance(schema, Mapping):
         return None
+    if _is_compiled(schema):
+        return schema.typed
 
     def read(value: Any) -> Any:
         return make_adapter(schema, "output_schema")[0].validate_json(_json.dumps(value))

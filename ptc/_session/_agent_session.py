@@ -185,6 +185,6 @@ def _contract(arguments: dict[str, Any]) -> Any:
         return None
     from ..structured import Contract
 
-    contract = Contract(schema)
+    contract = schema if isinstance(schema, Contract) else Contract(schema)
     arguments["output_schema"] = contract.schema
     return contract

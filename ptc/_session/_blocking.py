@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .._extraction._options import ExtractOptions
     from .._generation._elements import ElementStream
     from .._generation._generate import Generated
+    from .._generation._prompt import Prompt
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
 
@@ -99,6 +100,7 @@ class BlockingSession(BlockingAgents, BlockingRuns):
         retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
+        models: Mapping[str, ModelSource] | None = None,
         agents: str | Path | Iterable[str | Path] | None = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
@@ -131,6 +133,7 @@ class BlockingSession(BlockingAgents, BlockingRuns):
             retention_days=retention_days,
             webhook=webhook,
             model=model,
+            models=models,
             agents=agents,
             on_event=on_event,
             record_direct_calls=record_direct_calls,
@@ -279,14 +282,14 @@ class BlockingSession(BlockingAgents, BlockingRuns):
 
     @overload
     def generate_object(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: type[_T], prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[_T]: ...
     @overload
     def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]: ...
     def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]:
         """As `Session.generate_object`."""
         return self._wait(partial(self._session.generate_object, schema, prompt, **options))

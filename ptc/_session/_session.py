@@ -104,6 +104,7 @@ class Session(AgentSession, ProgramSession):
         retention_days: int | None = None,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
+        models: Mapping[str, ModelSource] | None = None,
         agents: str | Path | Iterable[str | Path] | None = (),
         on_event: Callable[[RunEvent], None] | None = None,
         record_direct_calls: bool = False,
@@ -175,6 +176,8 @@ class Session(AgentSession, ProgramSession):
                 an async function, or a `ptc.models.Model`. A session with a model also has the tool
                 `generate_object`, and `task` and `tasks` for child agents. Nothing is imported or
                 connected before the first request.
+            models: Further models by name, of which scripts and agents may choose one in a call of
+                `generate_object`. None: they use `model`.
             agents: Folder, or folders, with kinds of child agents as Markdown files, which no tool
                 may change; see docs/delegation.md. None: no child agents, and so no tools `task`
                 and `tasks`.
@@ -198,7 +201,8 @@ class Session(AgentSession, ProgramSession):
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
         kinds = AgentKinds(() if agents is None else agents)
-        catalog, models = collect_tools(tools, toolsets, model, None if agents is None else kinds)
+        own = None if agents is None else kinds
+        catalog, open_models = collect_tools(tools, toolsets, model, own, models=models)
         self._saved: SavedPrograms = SavedPrograms.of_session(folder, programs, catalog)
         if allowed_tools is not None:
             catalog.default = parts_of("allowed_tools", allowed_tools, "a list of names of tools")
@@ -267,7 +271,7 @@ class Session(AgentSession, ProgramSession):
         self._kinds = kinds
         self._background = BackgroundTasks()
         super().__init__(
-            catalog, models, folder, direct, limit_policy=limit_policy, packages=modules
+            catalog, open_models, folder, direct, limit_policy=limit_policy, packages=modules
         )
         self._pool = Pool(
             isolation=isolation,

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
 
 from .._calls._direct import DirectCalls
-from .._core._arguments import parts_of, require, require_range
+from .._core._arguments import mapping_of, parts_of, require, require_range
 from .._core._lifetime import Lifetime
 from .._tools._allow import AllowList
 from .._tools._catalog import Catalog, Method, Namespace
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._extraction._options import ExtractOptions
     from .._generation._elements import ElementStream
     from .._generation._generate import Generated
+    from .._generation._prompt import Prompt
     from .._generation._question import GenerateOptions
     from ..models._open import ModelSource, OpenModels
 
@@ -205,14 +206,14 @@ class ToolSession:
 
     @overload
     async def generate_object(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: type[_T], prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[_T]: ...
     @overload
     async def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]: ...
     async def generate_object(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> Generated[Any]:
         """Generate an object that conforms to a schema; send violations back to the model.
 
@@ -225,7 +226,9 @@ class ToolSession:
 
         Args:
             schema: A JSON Schema, a pydantic model or any type; the root may be a list or a scalar.
-            prompt: The task, with all that the model needs to know.
+            prompt: The task, with all that the model needs to know: a text; a list of texts and
+                files (`pathlib.Path`, `Attachment`, `AttachmentRef`, `ImageContent`); or a list of
+                messages ``{"role": "user", "content": ...}``, of which the last is the user's.
             **options: See `GenerateOptions`.
 
         Raises:
@@ -350,6 +353,8 @@ def collect_tools(
     toolsets: Iterable[str],
     model: ModelSource | None,
     kinds: AgentKinds | None = None,
+    *,
+    models: Mapping[str, ModelSource] | None = None,
 ) -> tuple[Catalog, OpenModels | None]:
     """Collect the tools of a session; with a model, those that need one are among them.
 
@@ -359,15 +364,19 @@ def collect_tools(
     named = parts_of("toolsets", toolsets, "a list of names")
     given = parts_of("tools", tools, "a list of tools")
     sources = [*(installed_toolset(name) for name in named), *given]
-    models = None
+    offered = mapping_of("models", models, "a dict by name")
+    opened = None
+    if model is None and offered:
+        msg = "models needs model: the model of calls that name none"
+        raise UsageError(msg)
     if model is not None:
         from .._generation._tool import generate_object_tool
         from ..models._open import OpenModels
 
-        models = OpenModels(model)
-        sources.append(generate_object_tool(models))
+        opened = OpenModels(model, offered)
+        sources.append(generate_object_tool(opened))
         if kinds is not None:
             from .._agents._task_tools import task_tools
 
             sources += task_tools(kinds)
-    return Catalog(sources), models
+    return Catalog(sources), opened

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from .._facts import ModelUsage
+from .._records._content import Attachment
 
 __all__ = [
     "MODES",
@@ -67,8 +68,16 @@ class Turn:
     role: Literal["user", "model", "error"]
     """``error``: feedback on the previous reply; if that called the tool, the tool's result."""
     text: str
+    """Its text; of a turn with files, the texts without them."""
     reply: ModelReply | None = None
     """The reply itself, for a turn of the ``model``."""
+    parts: tuple[str | Attachment, ...] = ()
+    """Texts and files in order, for a turn of the ``user`` with files; else empty."""
+
+    @property
+    def files(self) -> tuple[Attachment, ...]:
+        """Files of the turn."""
+        return tuple(part for part in self.parts if isinstance(part, Attachment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,7 @@ class ModelRequest:
     schema: Mapping[str, Any]
     """JSON Schema of the answer, an object; in mode ``prompt`` it is already part of `system`."""
     turns: tuple[Turn, ...]
-    """The conversation, starting with a user's turn."""
+    """The conversation, starting with a user's turn. Examples are turns of user and model."""
     system: str = ""
     """System instructions; may be empty."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -108,7 +117,8 @@ class Model(Protocol):
     """Interface of a language model. Its methods may be called concurrently.
 
     A failed request raises `ModelError`. A model may also have an attribute `modes`, the order in
-    which ``auto`` tries them.
+    which ``auto`` tries them, and a method ``why_not_file(media_type)``, which returns None for a
+    file that it takes, and else a reason.
     """
 
     @property

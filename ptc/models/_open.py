@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ..errors import UsageError
@@ -67,21 +68,40 @@ class OpenModels:
     """The models of a session, opened on first use and closed with the session.
 
     Attributes:
+        offered: Models that scripts may choose, by name.
         refusals: Modes that they rejected.
     """
 
-    def __init__(self, default: ModelSource | None = None) -> None:
-        """Set the default model without opening it.
+    def __init__(
+        self,
+        default: ModelSource | None = None,
+        offered: Mapping[str, ModelSource] | None = None,
+    ) -> None:
+        """Set the models without opening them.
 
         Args:
             default: Model of requests that name none.
+            offered: Models that scripts may choose, by name. None: only the default.
 
         Raises:
-            UsageError: If `default` is not a model.
+            UsageError: If one is not a model.
         """
         self._default = None if default is None else validate_source(default)
+        self.offered = {name: validate_source(one) for name, one in (offered or {}).items()}
         self._named: dict[str, Model] = {}
         self.refusals = Refusals()
+
+    def offer(self, name: str) -> ModelSource:
+        """Return the model that scripts choose by `name`.
+
+        Raises:
+            UsageError: If no such model is offered.
+        """
+        if name not in self.offered:
+            known = ", ".join(self.offered) or "none; the owner of the session can offer some"
+            msg = f"model {name!r:.80} is not offered to scripts; offered: {known}"
+            raise UsageError(msg)
+        return self.offered[name]
 
     def get(self, source: ModelSource | None = None) -> Model:
         """Open `source`, or the default model for None; each name is opened once.

@@ -1,6 +1,6 @@
 """Adapter to the models of all providers, through pydantic-ai's request layer without its agents.
 
-Only this module knows pydantic-ai. It is imported when the first such model is opened.
+Only this module and `_history` know pydantic-ai. Both are imported when such a model is opened.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._facts import ModelUsage
 from ..errors import ModelError, SetupError, UsageError
 from ._dialects import GRAMMAR_SERVERS
+from ._history import write_history
 from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest
 from ._publish import LLAMACPP, Published, find_lost_references, publish
 from ._reduce import UnpublishableError
@@ -138,6 +139,27 @@ class ProviderAsModel:
             return f"{self.name} does not support structured output by JSON Schema"
         return self._schema_problem(mode, schema)
 
+    def why_not_file(self, media_type: str) -> str | None:
+        """Check whether the model takes files of a media type, as far as its profile says."""
+        try:
+            profile = self._model.profile
+        except NotImplementedError:
+            return None
+        if media_type.startswith("image/"):
+            takes = profile.get("supports_image_input", True)
+        else:
+            known = profile.get("supported_document_media_types", {media_type})
+            takes = profile.get("supports_document_input", True) and media_type in known
+        return None if takes else f"{self.name} does not take files of type {media_type}"
+
+    def _file_error(self, request: ModelRequest, error: Exception) -> ModelError | None:
+        """Convert an error of pydantic-ai about a file that it cannot write for the provider."""
+        types = sorted({file.media_type for turn in request.turns for file in turn.files})
+        if not types or not isinstance(error, NotImplementedError | RuntimeError):
+            return None
+        text = f"{self.name} does not take the files of the prompt ({', '.join(types)})"
+        return ModelError(f"{text}: {_error_text(error)}")
+
     def _schema_problem(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         request = ModelRequest(mode, "answer", "", schema, ())
         try:
@@ -165,12 +187,12 @@ class ProviderAsModel:
         try:
             response = await direct.model_request(
                 self._model,
-                _history(request, self._instructions(request)),
+                write_history(request, self._instructions(request)),
                 model_settings=self._settings(request),
                 model_request_parameters=self._parameters(request),
             )
         except Exception as error:
-            failure = model_error(self.name, error)
+            failure = model_error(self.name, error) or self._file_error(request, error)
             if failure is None:
                 raise
         else:
@@ -187,7 +209,7 @@ class ProviderAsModel:
                     reader.take(event)
                 response = stream.get()
         except Exception as error:
-            failure = model_error(self.name, error)
+            failure = model_error(self.name, error) or self._file_error(request, error)
             if failure is None:
                 raise
         else:
@@ -220,7 +242,7 @@ class ProviderAsModel:
 
         return BatchRequest(
             custom_id=custom_id,
-            messages=_history(request, self._instructions(request)),
+            messages=write_history(request, self._instructions(request)),
             model_settings=self._settings(request),
             model_request_parameters=self._parameters(request),
         )
@@ -239,7 +261,7 @@ class ProviderAsModel:
     async def _open_stream(self, request: ModelRequest) -> AsyncIterator[models.StreamedResponse]:
         async with direct.model_request_stream(
             self._model,
-            _history(request, self._instructions(request)),
+            write_history(request, self._instructions(request)),
             model_settings=self._settings(request),
             model_request_parameters=self._parameters(request),
         ) as stream:
@@ -408,33 +430,6 @@ def _parameters(request: ModelRequest, published: Published) -> models.ModelRequ
         )
         return models.ModelRequestParameters(output_mode="native", output_object=form)
     return models.ModelRequestParameters()
-
-
-def _history(request: ModelRequest, system: str) -> list[messages.ModelMessage]:
-    instructions = system or None
-    found: list[messages.ModelMessage] = []
-    last: messages.ModelResponse | None = None
-    for turn in request.turns:
-        if turn.role == "model":
-            last = turn.reply.raw if turn.reply is not None else None
-            if last is None and turn.text:
-                last = messages.ModelResponse(parts=[messages.TextPart(turn.text)])
-            if last is not None and last.parts:
-                found.append(last)
-            continue
-        calls = [p for p in last.parts if isinstance(p, messages.ToolCallPart)] if last else []
-        parts: list[messages.ModelRequestPart] = [
-            messages.ToolReturnPart(
-                call.tool_name, turn.text, tool_call_id=call.tool_call_id, outcome="retried"
-            )
-            for call in (calls if turn.role == "error" else ())
-        ]
-        found.append(
-            messages.ModelRequest(
-                parts=parts or [messages.UserPromptPart(turn.text)], instructions=instructions
-            )
-        )
-    return found
 
 
 def _arguments_text(arguments: str | Mapping[str, Any] | None) -> str:

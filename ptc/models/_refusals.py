@@ -22,7 +22,7 @@ class Refusals:
     def __init__(self) -> None:
         self._reasons: dict[tuple[str, Mode, bytes], str] = {}
 
-    def add(self, request: ModelRequest, model: str, reason: str) -> None:
+    def add(self, request: ModelRequest, reason: str, model: str) -> None:
         """Remember that `model` rejected `request`."""
         if len(self._reasons) >= MAX_REFUSALS:
             del self._reasons[next(iter(self._reasons))]

@@ -10,6 +10,7 @@ Rule 4: a type is validated by its JSON Schema, then by pydantic (test_a_model_i
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,12 +18,15 @@ from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from .._core import _json
 from .._schema import _check as _schema
 from ..errors import UsageError
+from ._nulls import drop_nulls, fill_nulls, require_all
 from ._prefixes import PrefixValidator
-from ._publish import list_schema, object_schema, outer_schema, wrapper_key
+from ._publish import linked_schema, list_schema, object_schema, outer_schema, wrapper_key
+from ._reference_depth import MAX_REFERENCE_DEPTH, reference_depth, uses_unevaluated
 from ._violations import Violation, collect_violations, pointer
 
 if TYPE_CHECKING:
@@ -30,9 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_SCHEMA_BYTES", "MAX_SCHEMA_DEPTH", "Contract"]
 
-MAX_SCHEMA_BYTES = 262_144
-"""Largest schema as JSON. Every request carries the schema; the longest of 9,557 real schemas sent
-to providers is below this."""
+MAX_SCHEMA_BYTES = 2_097_152
+"""Largest schema as JSON (2 MiB). Every request carries the schema; the longest of 9,557 real
+schemas sent to providers has less than an eighth of this."""
 MAX_SCHEMA_DEPTH = 64
 """Deepest nesting of a schema. Recursive schemas use ``$ref``, not nesting."""
 
@@ -54,7 +58,9 @@ class Contract:
 
     __slots__ = (
         "_adapter",
+        "_context",
         "_formats",
+        "_linked_schema",
         "_object_schema",
         "_prefixes",
         "_source",
@@ -71,6 +77,7 @@ class Contract:
         name: str = "result",
         formats: bool = True,
         resources: Mapping[str, Any] | None = None,
+        _max_bytes: int = MAX_SCHEMA_BYTES,
     ) -> None:
         """Compile `schema`.
 
@@ -88,13 +95,16 @@ class Contract:
         self._source = schema
         self.resources: Mapping[str, Any] = dict(resources or {})
         self._adapter: TypeAdapter[Any] | None = None
+        self._context: Any = None
         self._object_schema: dict[str, Any] | None = None
+        self._linked_schema: Any = None
         self._prefixes: PrefixValidator | None = None
         if isinstance(schema, Mapping | bool):
             self.schema: Any = schema if isinstance(schema, bool) else dict(schema)
         else:
             self._adapter, self.schema = _schema.make_adapter(schema, "schema")
-        _check_size(self.schema)
+        _check_size(self.schema, _max_bytes)
+        self._check_references()
         self._formats = formats and self._adapter is None
         self._validator: jsonschema_rs.Validator = _schema.compile_schema(
             self.schema,
@@ -102,6 +112,20 @@ class Contract:
             formats=self._formats,
             resources=self.resources,
         )
+
+    def _check_references(self) -> None:
+        """Reject a schema that jsonschema-rs would compile with unbounded recursion."""
+        if uses_unevaluated(self.schema):
+            try:
+                linked = self._linked()
+            except Exception:  # noqa: BLE001  # a malformed schema: compiling it reports the error
+                return
+            if reference_depth(linked) > MAX_REFERENCE_DEPTH:
+                msg = (
+                    f"schema nests deeper than {MAX_REFERENCE_DEPTH} levels through its "
+                    "references, and has unevaluatedProperties or unevaluatedItems; remove these"
+                )
+                raise UsageError(msg)
 
     def conforms(self, value: Any) -> bool:
         """True if `value`, plain JSON data, conforms to the contract."""
@@ -149,7 +173,64 @@ class Contract:
             raise UsageError(msg)
         if self._adapter is None:
             return value
-        return self._adapter.validate_json(json.dumps(value))
+        return self._adapter.validate_json(json.dumps(value), context=self._context)
+
+    def with_context(self, context: Any) -> Contract:
+        """Return this contract with a context for pydantic's validators (``info.context``).
+
+        Raises:
+            UsageError: If the contract is a JSON Schema, which has no such validators.
+        """
+        if self._adapter is None:
+            msg = "context is for the validators of a pydantic type; this schema is a JSON Schema"
+            raise UsageError(msg)
+        made = copy.copy(self)
+        made._context = context
+        return made
+
+    def plain(self, value: Any) -> Any:
+        """Convert an instance of the contract's type to JSON data; return other values unchanged.
+
+        Raises:
+            UsageError: If pydantic cannot convert it.
+        """
+        if self._adapter is None or _is_json(value):
+            return value
+        try:
+            return self._adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
+        except (PydanticSerializationError, ValueError, TypeError) as error:
+            msg = f"{value!r:.80} cannot be written as JSON: {error}"
+            raise UsageError(msg) from None
+
+    def with_nulls(self) -> Contract:
+        """Return the contract of answers that have null for a missing property.
+
+        It requires every declared property, as OpenAI's strict mode does.
+        """
+        return self._derive(require_all(self._linked()))
+
+    def _derive(self, schema: Any, resources: Mapping[str, Any] | None = None) -> Contract:
+        """Return the contract of another form of the schema, which may be somewhat larger."""
+        return Contract(
+            schema,
+            name=self.name,
+            formats=self._formats,
+            resources=resources,
+            _max_bytes=2 * MAX_SCHEMA_BYTES,
+        )
+
+    def without_nulls(self, value: Any) -> Any:
+        """Remove the nulls of `with_nulls` from an answer: those that this contract refuses."""
+        return drop_nulls(value, self._linked())
+
+    def filled(self, value: Any) -> Any:
+        """Return `value` with null for each declared property that it lacks."""
+        return fill_nulls(value, self._linked())
+
+    def _linked(self) -> Any:
+        if self._linked_schema is None:
+            self._linked_schema = linked_schema(self.schema, self.resources)
+        return self._linked_schema
 
     def why_impossible(self) -> str | None:
         """Return the reason why no value can conform, or None if there is none or undecidable.
@@ -158,6 +239,8 @@ class Contract:
         """
         import jsonschema_rs
 
+        if reference_depth(self._linked()) > MAX_REFERENCE_DEPTH:
+            return None
         try:
             registry = _schema.registry(self.schema, self.resources)
             canonical = jsonschema_rs.canonicalize(
@@ -201,7 +284,7 @@ class Contract:
         if self.wrapper is None:
             return self
         schema = outer_schema(self.schema, self.resources)
-        return Contract(schema, name=self.name, formats=self._formats, resources=self.resources)
+        return self._derive(schema, self.resources)
 
     def list_of(self) -> Contract:
         """Return the contract of a list of the answers of this contract."""
@@ -221,7 +304,7 @@ class Contract:
         if self._adapter is None:
             return []
         try:
-            self._adapter.validate_json(json.dumps(value))
+            self._adapter.validate_json(json.dumps(value), context=self._context)
         except ValidationError as error:
             return [
                 Violation(pointer(e["loc"]), e["type"], e["msg"], found=repr(e["input"]))
@@ -240,17 +323,16 @@ def _is_reported(violation: Violation, found: list[Violation]) -> bool:
     )
 
 
-def _check_size(schema: Any) -> None:
+def _check_size(schema: Any, most: int) -> None:
     """Reject a schema that is not JSON, too large or too deep."""
     try:
         size = len(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         msg = f"schema cannot be written as JSON: {error}"
         raise UsageError(msg) from None
-    if size > MAX_SCHEMA_BYTES:
+    if size > most:
         msg = (
-            f"schema has {size} bytes, over the limit of {MAX_SCHEMA_BYTES}; "
-            "share repeated parts with $ref"
+            f"schema has {size:,} bytes, over the limit of {most:,}; share repeated parts with $ref"
         )
         raise UsageError(msg)
     level, depth = _children([schema]), 0

@@ -27,6 +27,7 @@ __all__ = [
     "RepairLoop",
     "contains_value",
     "diagnose",
+    "write_feedback",
 ]
 
 MAX_VIOLATIONS = 20
@@ -155,7 +156,7 @@ class RepairLoop:
         if self._left == 0:
             return GaveUp("attempts")
         self._left -= 1
-        return Again(_feedback(violations, self._request))
+        return Again(write_feedback(violations, self._request))
 
 
 def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, list[Violation]]:
@@ -208,7 +209,8 @@ def _distance(violations: list[Violation]) -> tuple[bool, int]:
     return any(v.pointer == "" and v.rule == "type" for v in violations), len(violations)
 
 
-def _feedback(violations: Sequence[Violation], request: str) -> str:
+def write_feedback(violations: Sequence[Violation], request: str = _ANSWER_AGAIN) -> str:
+    """Return the text that asks a model to correct its answer."""
     lines: list[str] = []
     size = 0
     for violation in violations[:MAX_VIOLATIONS]:

@@ -12,7 +12,14 @@ from typing import Any
 from ._keywords import map_subschemas
 from ._linking import Linked, link
 
-__all__ = ["list_schema", "object_schema", "outer_schema", "wrap_schema", "wrapper_key"]
+__all__ = [
+    "linked_schema",
+    "list_schema",
+    "object_schema",
+    "outer_schema",
+    "wrap_schema",
+    "wrapper_key",
+]
 
 _REFUSED_AT_ROOT = frozenset(
     {
@@ -52,6 +59,14 @@ def object_schema(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:
     """
     published: dict[str, Any] = map_subschemas(_wrap(schema, resources), _upgrade)
     return published
+
+
+def linked_schema(schema: Any, resources: Mapping[str, Any]) -> Any:
+    """Return the schema as `object_schema` does, but never wrapped."""
+    if not isinstance(schema, Mapping):
+        return schema
+    linked = link(schema, resources)
+    return map_subschemas(_with_definitions(linked.root, linked), _upgrade)
 
 
 def outer_schema(schema: Any, resources: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,6 +106,23 @@ def test_generate_json_reports_attempts_and_reads_model_from_environment(
     assert server.requests[0].body["messages"][0]["content"] == "Read it.\n\n3!"
 
 
+def test_generate_sends_attached_files(
+    server: FakeServer, schema: str, tmp_path: Path, in_process: Command
+) -> None:
+    scan = tmp_path / "scan"
+    scan.write_bytes(b"%PDF-1.7\n")
+    options = ("--schema", schema, "--prompt", "Read it.", "--model", MODEL)
+    server.steps[:] = [Step(args='{"total": 3}')]
+    done = in_process("generate", *options, "--attach", str(scan), server=server)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"total": 3})
+    text, file = server.requests[0].body["messages"][0]["content"]
+    assert text["text"] == "Read it."
+    assert file["file"]["file_data"].startswith("data:application/pdf;base64,JVBERi0x")
+    done = in_process("generate", *options, "--attach", str(tmp_path / "no.pdf"), server=server)
+    assert done.returncode == 2
+    assert "no.pdf: No such file or directory" in done.stderr
+
+
 def test_failed_generate_prints_attempts_and_has_its_own_exit_status(
     server: FakeServer, schema: str, tmp_path: Path, in_process: Command
 ) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ._todo import TodoPatch as TodoPatch
     from ._todo import manage_todo_list as manage_todo_list
     from ._todo import todo as todo
+    from .files._attach_file import AttachedFile, attach_file
     from .files._change import Change as Change
     from .files._edit import edit as edit
     from .files._ls import Entry, ls
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 _BUILTIN = (
     "read",
     "read_files",
+    "attach_file",
     "ls",
     "glob",
     "grep",
@@ -99,6 +101,7 @@ __all__ = [
     "BASH_MAX_CWD_LENGTH",
     "BASH_MAX_OUTPUT_BYTES",
     "BASH_MAX_TIMEOUT_MS",
+    "AttachedFile",
     "BatchCall",
     "BatchProblem",
     "BatchResult",
@@ -129,6 +132,7 @@ __all__ = [
     "TodoList",
     "TodoPatch",
     "VerificationReport",
+    "attach_file",
     "bash",
     "bash_tool",
     "batch",
@@ -177,6 +181,7 @@ __getattr__, __dir__ = lazy_exports(
         "_batch": ["BatchCall", "BatchProblem", "BatchResult", "batch"],
         "_compat": ["compat"],
         "_todo": ["TodoItem", "TodoList", "TodoPatch", "manage_todo_list", "todo"],
+        "files._attach_file": ["AttachedFile", "attach_file"],
         "files._change": ["Change"],
         "files._edit": ["edit"],
         "files._ls": ["Entry", "ls"],

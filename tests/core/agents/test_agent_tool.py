@@ -15,6 +15,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from ptc import Session, Tool, ToolError, UsageError, agent_tool, tool
+from ptc.structured import Contract
 from ptc.testing import tool_context
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -104,6 +105,18 @@ async def test_script_hands_over_and_the_calls_of_the_child_are_nested(kind: Pat
     assert parents["look"] == "1"
     # Neither a tool that the script lacks, nor the hand-off itself.
     assert model.tools[0] == ["look", "response"]
+
+
+async def test_contract_is_the_schema_of_a_tool_and_of_a_task(kind: Path) -> None:
+    found: tuple[str, dict[str, Any]] = ("response", {"problems": []})
+    model = Model(found, found)
+    contract = Contract(Findings)
+    made = agent_tool(kind, "review", parameters=Change, output_schema=contract)
+    async with Session(tools=[made], model=model.model, agents=[kind.parent]) as session:
+        assert await session.call(made, path="a.py") == Findings(problems=[])
+        result = await session.task("reviewer", "Review a.py.", output_schema=contract)
+    assert result.object == Findings(problems=[])
+    assert made.revive({"problems": []}) == Findings(problems=[])
 
 
 async def test_child_of_a_tool_has_no_tool_that_the_caller_lacks(kind: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from ptc import (
     BlockingSession,
@@ -511,12 +511,49 @@ async def test_request_for_more_room_has_a_key_of_its_own() -> None:
         ([], {"concurrency": 0}, "concurrency must be an integer from 1"),
         ([], {"rpm": 0}, "rpm must be a number above 0"),
         ([], {"prices": (1,)}, "prices must be"),
+        ([], {"examples": [("a", {"total": "x"})]}, r"examples\[0\]: .*/total"),
+        ([], {"examples": [(["a"], {"total": 1})]}, "must be the text of a document"),
+        ([], {"examples": [("a", {"total": 1})], "evidence": True}, "cannot be combined with"),
+        ([], {"context": 1}, "this schema is a JSON Schema"),
         ([], {"concurency": 1}, "unknown option 'concurency'"),
     ],
 )
 async def test_wrong_argument_is_named(source: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         await extract(Server(), source, **options)
+
+
+async def test_examples_context_and_nulls_reach_every_question() -> None:
+    class Known(BaseModel):
+        sku: str
+        note: str = ""
+
+        @field_validator("sku")
+        @classmethod
+        def is_known(cls, value: str, info: ValidationInfo) -> str:
+            if value not in (info.context or ()):
+                msg = "unknown"
+                raise ValueError(msg)
+            return value
+
+    model = ScriptedModel({"sku": "x", "note": None}, {"sku": "a", "note": None})
+    options: dict[str, Any] = {
+        "examples": [("Item b", Known.model_construct(sku="b"))],
+        "context": {"a", "b"},
+        "null_for_missing": True,
+        "model": model,
+    }
+    async with (
+        Session() as session,
+        session.extract_many([Document("1", "Item a")], Known, **options) as rows,
+    ):
+        (row,) = [row async for row in rows]
+    assert row.object == Known.model_construct(sku="a", note="")
+    question, answer, last, *_ = model.requests[1].turns
+    assert "<document>\nItem b\n</document>" in question.text
+    assert json.loads(answer.text) == {"sku": "b", "note": ""}
+    assert "<document>\nItem a\n</document>" in last.text
+    assert model.requests[0].schema["required"] == ["sku", "note"]
 
 
 async def test_progress_is_reported_after_each_row() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -306,3 +307,20 @@ def test_parser_marks_a_final_answer_that_contradicts_its_elements() -> None:
     assert last is not None
     assert (last.value, last.reset) == ([3], True)
     assert parser.take_elements() == []
+
+
+async def test_elements_have_no_nulls_for_missing_properties(tmp_path: Path) -> None:
+    person = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+        "required": ["name"],
+    }
+    answer = '[{"name": "Ann", "age": null}, {"name": "Bob", "age": 7}]'
+    model = ScriptedModel(answer)
+    async with (
+        Session(tmp_path, toolsets=(), journal=":memory:", model=model) as session,
+        session.stream_elements(person, "People?", mode="prompt", null_for_missing=True) as items,
+    ):
+        found = [item async for item in items]
+    assert found == [{"name": "Ann"}, {"name": "Bob", "age": 7}]
+    assert items.result.value == found

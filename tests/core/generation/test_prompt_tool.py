@@ -186,3 +186,61 @@ async def test_script_calls_it_and_a_resumed_run_does_not_ask_the_model_again(
     assert result.value == {"topic": "login", "urgent": True}
     assert [call.tool for call in result.calls] == ["triage", "send"]
     assert len(model.requests) == 1
+
+
+async def test_examples_are_validated_and_shown_as_inputs_and_results() -> None:
+    examples = [
+        (message("I cannot log in"), Triage(topic="login", urgent=True)),
+        {"input": {"text": "Thanks"}, "output": {"topic": "thanks", "urgent": False}},
+    ]
+    model = ScriptedModel({"topic": "bill", "urgent": False})
+    await call(triage(examples=examples), model, message("What is on my bill?"))
+    turns = model.requests[0].turns
+    assert [turn.role for turn in turns] == ["user", "model", "user", "model", "user"]
+    assert '"text": "I cannot log in"' in turns[0].text
+    assert json.loads(turns[3].text) == {"topic": "thanks", "urgent": False}
+    for wrong, problem in [
+        ([({"sender": "x"}, Triage(topic="x", urgent=True))], r"examples\[0\]: .*`text`"),
+        ([(message("x"), {"topic": "x"})], r"examples\[0\]: .*urgent"),
+        ([message("x")], r"examples\[0\] must be a pair"),
+    ]:
+        with pytest.raises(UsageError, match=problem):
+            triage(examples=wrong)
+    with pytest.raises(UsageError, match="examples need parameters and output_schema"):
+        prompt_tool("t", "Do it.", "Do it.", examples=[("x", "y")])
+
+
+SCANS = {
+    "type": "object",
+    "properties": {"scans": {"type": "array", "items": {}}, "text": {"type": "string"}},
+    "required": ["scans"],
+}
+ATTACHING = """
+async def run(ctx, inputs):
+    scan = await ctx.attach_file(path="a.png")
+    found = await ctx.triage(scans=[scan], text="Which?")
+    try:
+        await ctx.triage(scans=[{"path": "a.png", "id": "a.png"}])
+    except Exception as error:
+        return [found.topic, error.code]
+"""
+
+
+@pytest.mark.parametrize("output_schema", [Triage, None])
+async def test_files_of_the_input_are_attachments_of_the_session(
+    tmp_path: Path, output_schema: Any
+) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    model = ScriptedModel({"topic": "login", "urgent": True})
+    made = triage(parameters=SCANS, files=["scans"], output_schema=output_schema)
+    source = ATTACHING if output_schema else ATTACHING.replace("found.topic", "'login'")
+    async with Session(tmp_path, tools=[made], model=model) as session:
+        result = await session.program(source=source, allowed_tools=["triage", "attach_file"])
+    assert result.unwrap() == ["login", "unknown_handle"]
+    (request,) = model.requests
+    assert "Which?" in request.turns[0].text
+    assert [file.media_type for file in request.turns[0].files] == ["image/png"]
+    with pytest.raises(UsageError, match="it has no parameter 'scan'"):
+        triage(parameters=SCANS, files=["scan"])
+    with pytest.raises(ToolError, match="must have the id of an attachment"):
+        await call(made, model, {"scans": ["a.png"]})

@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from ptc import UsageError
 from ptc.structured import Contract, recover
+from ptc.structured._reference_depth import reference_depth
 
 SUITE = Path(os.environ.get("PTC_JSON_SCHEMA_TEST_SUITE", "/nonexistent"))
 DRAFTS = {
@@ -223,13 +224,62 @@ def test_invalid_schema_is_refused_with_the_reason() -> None:
 
 
 def test_a_schema_too_large_or_too_deep_is_refused() -> None:
-    with pytest.raises(UsageError, match="over the limit of 262144"):
-        Contract({"enum": ["x" * 1000] * 300})
+    with pytest.raises(UsageError, match="over the limit of 2,097,152"):
+        Contract({"enum": ["x" * 1000] * 2_100})
     deep: dict[str, Any] = {}
     for _ in range(70):
         deep = {"not": deep}
     with pytest.raises(UsageError, match="deeper than 64 levels"):
         Contract(deep)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    "step",
+    [
+        {},
+        {"type": "object", "required": ["n"], "properties": {"n": None}},
+        {"allOf": [None]},
+        {"not": None},
+    ],
+)
+@pytest.mark.parametrize("named", ["$defs", "$id", "$anchor"])
+def test_long_chain_of_references_does_not_end_the_process(
+    step: dict[str, Any], named: str
+) -> None:
+    # Regression: jsonschema-rs recursed until the stack of the thread was full.
+    def refer(number: int) -> dict[str, Any]:
+        prefix = {"$defs": "#/$defs/T", "$id": "urn:t:", "$anchor": "#T"}[named]
+        reference = {"$ref": f"{prefix}{number}"}
+        word = next((word for word in step if word != "type" and word != "required"), None)
+        if word is None:
+            return reference
+        inner: Any = {"properties": {"n": reference}, "allOf": [reference]}.get(word, reference)
+        return {**step, word: inner}
+
+    definitions = {f"T{n}": refer(n - 1) for n in range(1, 2_000)}
+    definitions["T0"] = {"type": "string"}
+    if named != "$defs":
+        for name, definition in definitions.items():
+            definition[named] = name if named == "$anchor" else f"urn:t:{name[1:]}"
+    schema = {**refer(1_999), "$defs": definitions}
+    assert Contract(schema).why_impossible() is None
+    with pytest.raises(UsageError, match="deeper than 800 levels through its references"):
+        Contract({**schema, "unevaluatedProperties": False})
+
+
+def test_reference_depth_is_that_of_the_deepest_path() -> None:
+    def refer(*names: str) -> dict[str, Any]:
+        return {"properties": {name: {"$ref": f"#/$defs/{name}"} for name in names}}
+
+    # Each object with properties is three deep.
+    definitions = {"a": refer("b", "c"), "b": refer("d"), "c": refer("d"), "d": {}}
+    assert reference_depth({**refer("a"), "$defs": definitions}) == 3 * 3 + 1
+    assert reference_depth({**refer("d", "a"), "$defs": definitions}) == 3 * 3 + 1
+    circle = {**definitions, "d": refer("a")}
+    assert reference_depth({**refer("c"), "$defs": circle}) == 3 + 4 * 3
+    assert reference_depth({"items": {"$ref": "#"}}) == 2
+    assert reference_depth(True) == 1
 
 
 # -- types -------------------------------------------------------------------------------------

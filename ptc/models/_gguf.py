@@ -77,9 +77,9 @@ class GgufAsModel(ProviderAsModel):
         """
         process = await self._start()
         extra = {"return_progress": True, **request.settings.get("extra_body", {})}
-        request = replace(
-            request, max_retries=0, settings={**request.settings, "extra_body": extra}
-        )
+        # Without chance, unless the caller wants it: the answer to a document repeats.
+        settings = {"temperature": 0, **request.settings, "extra_body": extra}
+        request = replace(request, max_retries=0, settings=settings)
         try:
             reply = await super().stream(request, tell)
         except ModelError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import xllamacpp
 
-_PROMPT_BATCH = 256
+_PROMPT_BATCH = 128
 """Tokens of a prompt that are read at a time, and so between looks at a lost connection."""
 _LOG_ERRORS = 1
 

@@ -95,26 +95,28 @@ def reading(dice: random.Random) -> Case:
 
 
 CASES: list[Callable[[random.Random], Case]] = [person, ticket, order, reading]
-PROMPTS = ("schema", "keys", "example")
+PROMPTS = ("example", "turns")
+"""A model of 135 million parameters writes nothing useful for a schema alone."""
+TEMPERATURES = (0.8, 1.2)
 _TASK = "Extract the data of this text as JSON.\n\n"
 
 
 def make_request(number: int) -> tuple[ModelRequest, dict[str, Any]]:
     """Return the request with this number, and its schema. It is the same each time."""
     dice = random.Random(number)
-    text, schema, example = CASES[number % len(CASES)](dice)
+    make = CASES[number % len(CASES)]
+    text, schema, example = make(dice)
     kind = PROMPTS[number // len(CASES) % len(PROMPTS)]
-    keys = ", ".join(schema["properties"])
-    system = {
-        "schema": "Answer with one JSON value that conforms to this JSON Schema:\n"
-        + json.dumps(schema, ensure_ascii=False),
-        "keys": f"Answer with one JSON object with the keys {keys}, and nothing else.",
-        "example": f"Answer with one JSON object. For another text, it was:\n{example}",
-    }[kind]
-    settings = {"temperature": 0.8, "seed": number, "max_tokens": 120}
-    request = ModelRequest(
-        "prompt", "answer", "", schema, (Turn("user", _TASK + text),), system, settings
-    )
+    heat = TEMPERATURES[number // len(CASES) // len(PROMPTS) % len(TEMPERATURES)]
+    system = f"Answer with one JSON object with the keys {', '.join(schema['properties'])}."
+    turns = [Turn("user", _TASK + text)]
+    if kind == "turns":
+        other = make(random.Random(-1))[0]
+        turns = [Turn("user", _TASK + other), Turn("model", example), *turns]
+    else:
+        system += f" For another text, it was:\n{example}"
+    settings = {"temperature": heat, "seed": number, "max_tokens": 120}
+    request = ModelRequest("prompt", "answer", "", schema, tuple(turns), system, settings)
     return request, schema
 
 

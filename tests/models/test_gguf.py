@@ -23,6 +23,7 @@ import ptc
 from ptc import BlockingSession, ModelError, SetupError, TruncatedError, UsageError
 from ptc.models import Delta, ModelRequest, Turn, open_model
 from ptc.models._gguf_file import LoadOptions, parse_source
+from ptc.structured import Partial
 
 from ..conftest import children
 
@@ -152,7 +153,7 @@ async def wait_until_idle(model: Any) -> int:
 @pytest.mark.slow
 @pytest.mark.both_loops
 async def test_answer_of_real_model_conforms_and_streams(session: ptc.Session) -> None:
-    partials: list[ptc.structured.Partial] = []
+    partials: list[Partial] = []
     found = await session.generate_object(
         PERSON, TEXT, settings=SETTINGS, on_partial=partials.append
     )

@@ -12,7 +12,7 @@ import anyio
 from .._core._json import sha256_of
 from .._facts import ModelUsage
 from ..errors import ModelError
-from ..models._model import Delta, Mode, Model, ModelReply, ModelRequest
+from ..models._model import MODES, Delta, Mode, Model, ModelReply, ModelRequest
 from ._batches import Batches
 from ._documents import SURROGATE
 from ._pacing import Pace
@@ -66,6 +66,11 @@ class PacedModel:
     def name(self) -> str:
         """Name of the wrapped model."""
         return self._model.name
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The wrapped model's order of modes: local servers prefer grammars to tools."""
+        return getattr(self._model, "modes", MODES)
 
     def why_not(self, mode: Mode, schema: Mapping[str, Any]) -> str | None:
         """Ask the wrapped model."""

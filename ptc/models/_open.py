@@ -20,7 +20,8 @@ __all__ = ["ModelSource", "OpenModels", "open_model", "validate_source"]
 ModelSource: TypeAlias = "str | Model | ModelFunction | ProviderModel"
 """``"provider:name"``, a `Model`, an async function, or a model object of pydantic-ai."""
 
-_NAME = re.compile(r"[\w/.-]+:\S+")
+_NAME = re.compile(r"[\w/.-]+:\S+|gguf:.*\S")
+"""A path may have spaces."""
 
 
 def validate_source(source: Any) -> ModelSource:
@@ -55,6 +56,10 @@ def open_model(source: ModelSource) -> Model:
         SetupError: If the provider's package or key is missing.
     """
     checked: Any = validate_source(source)
+    if isinstance(checked, str) and checked.startswith("gguf:"):
+        from ._gguf import GgufAsModel
+
+        return GgufAsModel(checked)
     if isinstance(checked, str) or _is_provider_model(checked):
         from ._providers import ProviderAsModel
 

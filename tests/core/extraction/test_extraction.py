@@ -318,6 +318,16 @@ async def test_failures_that_pass_are_retried_and_lost_answers_asked_again() -> 
     assert (report.retries, server.tries.total()) == (2, 6)
 
 
+async def test_modes_are_tried_in_the_order_of_the_model() -> None:
+    class LocalServer(ScriptedModel):
+        modes = ("native", "tool", "prompt")
+
+    model = LocalServer('{"total": 0}')
+    rows, _ = await extract(model, documents(1))
+    assert rows[0].object == {"total": 0}
+    assert [request.mode for request in model.requests] == ["native"]
+
+
 async def test_request_that_takes_too_long_fails_its_document_only() -> None:
     async def answer(request: ModelRequest) -> str:
         if "Total: 0" in request.turns[0].text:

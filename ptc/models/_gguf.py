@@ -6,7 +6,6 @@ llama.cpp, over a Unix socket.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ..errors import ModelError, SetupError, TruncatedError
+from ..errors import ModelError, TruncatedError
 from ._gguf_file import parse_source
 from ._gguf_process import LlamaProcess, acquire, release
 
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from pydantic_ai import models
 
     from ._model import Delta, ModelReply, ModelRequest
-
-# First, since its error names the extra that brings the others.
-if importlib.util.find_spec("xllamacpp") is None:
-    _msg = "models in GGUF files need llama.cpp (xllamacpp); run: pip install 'ptc-host[local]'"
-    raise SetupError(_msg)
 
 import httpx2
 from pydantic_ai.models.openai import OpenAIChatModel

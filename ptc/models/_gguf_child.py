@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-xllamacpp: Any = import_module("xllamacpp")  # a compiled module without types
+__all__ = ["main"]
+
 _PROMPT_BATCH = 128
 """Tokens of a prompt that are read at a time, and so between looks at a lost connection."""
 _LOG_ERRORS = 1
@@ -22,6 +23,7 @@ _LOG_ERRORS = 1
 
 def main() -> None:
     """Load the model, create the file ``ready``, and serve until standard input ends."""
+    xllamacpp: Any = import_module("xllamacpp")  # a compiled module without types
     options = json.loads(sys.argv[1])
     folder = Path(options["folder"])
     params = xllamacpp.CommonParams()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ..errors import UsageError
+from ..errors import SetupError, UsageError
 from ._function import FunctionAsModel, ModelFunction, is_model_function
 from ._model import Model
 from ._refusals import Refusals
@@ -57,6 +58,10 @@ def open_model(source: ModelSource) -> Model:
     """
     checked: Any = validate_source(source)
     if isinstance(checked, str) and checked.startswith("gguf:"):
+        # Before the import, since this error names the extra that brings all it needs.
+        if importlib.util.find_spec("xllamacpp") is None:
+            msg = "models in GGUF files need xllamacpp; run: pip install 'ptc-host[local]'"
+            raise SetupError(msg)
         from ._gguf import GgufAsModel
 
         return GgufAsModel(checked)

@@ -13,6 +13,7 @@ from typing import Any
 from ._candidates import read_whole
 from ._names import normalize
 from ._strict import StrictJsonError, loads
+from ._work import Work
 
 __all__ = ["GENERIC", "Shape", "unwrap_layers"]
 
@@ -52,7 +53,11 @@ class Shape:
 
 
 def unwrap_layers(
-    value: Any, names: frozenset[str], fields: frozenset[str] = frozenset()
+    value: Any,
+    names: frozenset[str],
+    fields: frozenset[str] = frozenset(),
+    *,
+    work: Work,
 ) -> Iterator[Shape]:
     """Yield `value`, then the contents of its wrappers from the outside in.
 
@@ -61,23 +66,26 @@ def unwrap_layers(
         names: Names of the answer, which may also be keys of a wrapper.
         fields: Normalized names of all properties. Any other key is a wrapper's if it holds an
             object of such properties.
+        work: Counts the work of parsing strings.
     """
     shape = Shape(value, (), (), {})
     yield shape
     for _ in range(MAX_LEVELS):
-        inner = _unwrap(shape, names, fields)
+        inner = _unwrap(shape, names, fields, work)
         if inner is None:
             return
         yield inner
         shape = inner
 
 
-def _unwrap(shape: Shape, names: frozenset[str], fields: frozenset[str]) -> Shape | None:
+def _unwrap(
+    shape: Shape, names: frozenset[str], fields: frozenset[str], work: Work
+) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
         if value.lstrip()[:1] == '"':
             return _decode_string(shape, value)
-        reading = read_whole(value) if value.lstrip()[:1] in ("{", "[") else None
+        reading = read_whole(value, work) if value.lstrip()[:1] in ("{", "[") else None
         if reading is None:
             return None
         steps = (*shape.steps, ("json_in_string", value))

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 from ._candidates import read_whole
 from ._edits import Repairs
 from ._envelopes import GENERIC
+from ._keywords import map_subschemas
 from ._names import collect_property_names, normalize
 from ._notation import GROUPED
 from ._reading import ScalarId, json_equal
 from ._violations import pointer
+from ._work import Work
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -36,6 +38,8 @@ MAX_ERRORS = 10_000
 """Errors that are repaired in one round."""
 MAX_TRIALS = 64
 """Validations made to choose between two edits of one part."""
+VALIDATION_WORK = 12
+"""Work to list the errors of a part."""
 MAX_BRANCH_EDITS = 8
 """Fixes of one branch of ``anyOf`` that are compared."""
 
@@ -66,20 +70,24 @@ Fix = tuple[Edit, ...]
 class Fitter:
     """Repairs values against one contract."""
 
-    def __init__(self, contract: Contract, sources: dict[ScalarId, str]) -> None:
+    def __init__(self, contract: Contract, sources: dict[ScalarId, str], work: Work) -> None:
         """Repair against `contract`; `sources` has the source text of numbers and words."""
         self._contract = contract
         self._sources = sources
         self._names = collect_property_names(contract.schema)
         self._trials = 0
+        self._work = work
+        self._branches = _count_branches(contract.schema)
+        self._size = 0
         # Sources are keyed by the identity of a container: these must not be freed.
         self._pinned: list[Any] = []
 
     def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
         """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
+        self._size = 1
         root = [self._copy(value)]
         for _ in range(MAX_ROUNDS):
-            errors = list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
+            errors = self._errors(root)
             if not errors:
                 return (root[0],) if self._contract.conforms(root[0]) else None
             if len(errors) > MAX_ERRORS:
@@ -88,10 +96,15 @@ class Fitter:
             if edits is None:
                 return None
             for edit in edits:
-                before = str(edit.path[-1]) if edit.key else _to_json(_get(root, edit.path))
+                before = str(edit.path[-1]) if edit.key else _shorten(_get(root, edit.path))
                 repairs.add(pointer(edit.path), edit.kind, before, _result_text(edit))
                 self._apply(root, edit)
         return None
+
+    def _errors(self, root: list[Any]) -> list[ValidationError]:
+        # The validator lists the errors of all parts, for all branches, at once.
+        self._work.spend(self._size * self._branches * VALIDATION_WORK)
+        return list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
 
     def _choose_edits(self, root: list[Any], errors: list[ValidationError]) -> list[Edit] | None:
         """Choose one edit for every error; None if an error has no fix, or more than one."""
@@ -128,7 +141,7 @@ class Fitter:
             return None
         undo = [self._apply(root, edit) for edit in fix]
         try:
-            for error in islice(self._contract.errors(root[0]), MAX_ERRORS):
+            for error in self._errors(root):
                 if _error_path(root, error)[: len(path)] == path:
                     return None
             return (self._copy(_get(root, path)),)
@@ -255,9 +268,10 @@ class Fitter:
             edits.append(Edit(path, "text_to_null", None))
         if text[:1] in ("{", "["):
             kind = "object" if text[0] == "{" else "array"
-            if kind in types and (reading := read_whole(text)) is not None:
+            if kind in types and (reading := read_whole(text, self._work)) is not None:
                 self._pinned.append(reading.value)
                 self._sources.update(reading.sources)
+                self._size += text.count(",") + text.count(":") + 1
                 edits.append(Edit(path, "json_in_string", reading.value))
         return edits
 
@@ -280,6 +294,8 @@ class Fitter:
         """Copy `value` together with the sources of its numbers."""
         if not isinstance(value, dict | list):
             return value
+        self._size += len(value)
+        self._work.spend(len(value))
         copied: Any = {} if isinstance(value, dict) else [None] * len(value)
         self._pinned.append(copied)
         pairs: Any = value.items() if isinstance(value, dict) else enumerate(value)
@@ -370,9 +386,27 @@ def _get(root: list[Any], path: Path) -> Any:
     return value
 
 
+def _count_branches(schema: Any) -> int:
+    """Return the largest number of alternatives in `schema`."""
+    most = 1
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal most
+        for word in ("anyOf", "oneOf"):
+            most = max(most, len(node.get(word) or ()))
+        return node
+
+    map_subschemas(schema, look)
+    return most
+
+
 def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _shorten(value: Any) -> str:
+    return "".join(islice(json.JSONEncoder(ensure_ascii=False).iterencode(value), 200))
+
+
 def _result_text(edit: Edit) -> str:
-    return edit.key if edit.key is not None else _to_json(edit.after)
+    return edit.key if edit.key is not None else _shorten(edit.after)

@@ -18,6 +18,7 @@ from ._envelopes import unwrap_layers
 from ._position import describe_unreadable
 from ._recover import recover, recover_wrapped
 from ._violations import Violation
+from ._work import Work
 
 __all__ = [
     "Accepted",
@@ -180,7 +181,7 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
         return valid[-1], [Violation("", "one_value", message)]
     # The last value is the final one; of its unwrappings, report the nearest to the contract.
     best: tuple[Any, list[Violation]] | None = None
-    for shape in unwrap_layers(values[-1], frozenset()):
+    for shape in unwrap_layers(values[-1], frozenset(), work=Work(text)):
         violations = requested.violations(shape.value, MAX_FOUND)
         if not violations:
             message = describe_unreadable(text, "the value is wrapped in another value")

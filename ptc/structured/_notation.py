@@ -147,5 +147,5 @@ def parse_other_number(source: str, position: int) -> int | float:
     """Parse a number in another notation: ``+5``, ``.5``, ``1_000``, ``0x1F``."""
     plain = source.replace("_", "").lstrip("+")
     if "x" in plain.lower():
-        return int(plain, 16)
+        return parse_number(str(int(plain, 16)) if len(plain) < 1_000 else plain, position)
     return parse_number(plain, position)

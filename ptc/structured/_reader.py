@@ -28,6 +28,8 @@ from ._scalars import ScalarReader
 
 __all__ = ["MAX_DEPTH", "ReadError", "Reader"]
 
+VALUE_WORK = 8
+
 MAX_DEPTH = 100
 """Deepest nesting that is repaired. Real answers stay below 20."""
 
@@ -88,6 +90,7 @@ class Reader(ScalarReader):
             comment = text[position:end]
             if OMISSION.search(comment) or COMMENTED_OUT.search(comment):
                 raise ReadError(position, ambiguous=True)
+            self._work.spend(2)
             self._record("comment", comment, "")
             position = end
 
@@ -116,6 +119,7 @@ class Reader(ScalarReader):
     def _read_value(self, position: int, holder: Any, key: str | int, role: str) -> int:
         """Parse a value into ``holder[key]`` (appended to a list) and return its end."""
         text = self.text
+        self._work.spend(VALUE_WORK)
         if position >= self._size:
             raise ReadError(position, cut=True)
         sign = text[position]

@@ -33,13 +33,15 @@ from ._reading import OpenEnd, Reading, json_equal
 from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
 from ._violations import pointer
+from ._work import Work, WorkExceededError
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is parsed; the longest answers of models today are near 500,000."""
 
-_OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
+_OUTER = re.compile(r"(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?", re.DOTALL)
+_END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
 _CODE_AFTER = re.compile(
     r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
@@ -49,8 +51,8 @@ _CODE_AFTER = re.compile(
 """Code that changes the value after its literal: the final value is not in the text."""
 
 _VALUE_PART = re.compile(
-    r"\s*(?:(?:[^{}\[\]\"'<`]*?)```\w*[ \t]*\n(?P<fenced>.*?)\n[ \t]*```[^{}\[\]\"<`]*"
-    r"|(?:[^{}\[\]\"'<`,:]*(?=[{\[])|[^{}\[\]\"'<`]*\n(?=[{\[])|(?=[\",:}\]]))(?P<bare>[^`]*?))(?:<\|\w+\|>|</s>|\s)*",
+    r"(?:(?:[^{}\[\]\"'<`]*?)```\w*[ \t]*\n(?P<fenced>.*?)\n[ \t]*```[^{}\[\]\"<`]*"
+    r"|(?:[^{}\[\]\"'<`,:]*(?=[{\[])|[^{}\[\]\"'<`]*\n(?=[{\[])|(?=[\",:}\]]))(?P<bare>[^`]*))",
     re.DOTALL,
 )
 """Prose without signs, a code block or none, and one value that may be damaged."""
@@ -97,15 +99,26 @@ def recover(text: str, schema: Any) -> Recovered | None:
             return Recovered(value, ())
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
-            return _Recovery(text, contract).recover_string(value)
-    found = _Recovery(text, contract).recover_any()
+            try:
+                return _Recovery(text, contract, Work(text)).recover_string(value)
+            except WorkExceededError:
+                return None
+    try:
+        return _recover_damaged(text, contract, Work(text))
+    except WorkExceededError:
+        return None
+
+
+def _recover_damaged(text: str, contract: Contract, work: Work) -> Recovered | None:
+    work.spend(len(text) // 16)
+    found = _Recovery(text, contract, work).recover_any()
     if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
         return found
-    decided = _decide(found, text, contract)
-    return _recover_encoded(text, contract) if decided is None and found is None else decided
+    decided = _decide(found, text, contract, work)
+    return _recover_encoded(text, contract, work) if decided is None and found is None else decided
 
 
-def _recover_encoded(text: str, contract: Contract) -> Recovered | None:
+def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | None:
     """Recover from a text in which every quotation mark, or every brace, is escaped."""
     plain = text.strip()
     if "&quot;" in plain and '"' not in plain:
@@ -118,11 +131,19 @@ def _recover_encoded(text: str, contract: Contract) -> Recovered | None:
         plain = plain.replace("{{", "{").replace("}}", "}")
     else:
         return None
-    found = _Recovery(plain, contract).recover_any()
+    found = _Recovery(plain, contract, work).recover_any()
     if found is None or any(repair.kind in _STRUCTURAL for repair in found.repairs):
         return None
     escaped = Repair("", "escaped_text", text[:40], plain[:40])
     return Recovered(found.value, (escaped, *found.repairs))
+
+
+def _strip(text: str) -> str:
+    """Remove the space around `text`, and tokens that end an answer."""
+    text = text.strip()
+    while (token := _END_TOKEN.search(text, max(0, len(text) - 50))) is not None:
+        text = text[: token.start()].rstrip()
+    return text
 
 
 def _is_doubled(text: str, sign: str) -> bool:
@@ -130,19 +151,18 @@ def _is_doubled(text: str, sign: str) -> bool:
     return bool(runs) and all(len(run) % 2 == 0 for run in runs)
 
 
-def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered | None:
+def _decide(found: Recovered | None, text: str, contract: Contract, work: Work) -> Recovered | None:
     """Compare `found`, which took a structural repair, with the readings at one edit."""
     if found is not None and _swallows_key(found, contract):
         found = None
     place = Place(contract.schema)
-    around = _VALUE_PART.fullmatch(text)
+    around = _VALUE_PART.fullmatch(_strip(text))
     if around is None:
         return found
     body = around.group("fenced") or around.group("bare")
-    search = SlipSearch(body, place)
+    search = SlipSearch(body, place, work)
     slips = search.find()
-    if slips is None:
-        return None
+    work.spend(len(slips) * len(text) // 32)
     if not (slips := [slip for slip in slips if contract.conforms(slip.value)]):
         return found
     best = min(slip.weight for slip in slips)
@@ -209,8 +229,9 @@ def was_cut(text: str) -> bool:
 class _Recovery:
     """Recovery of one text against one contract."""
 
-    def __init__(self, text: str, contract: Contract) -> None:
+    def __init__(self, text: str, contract: Contract, work: Work) -> None:
         self._text = text
+        self._work = work
         self._contract = contract
         names = collect_property_names(contract.schema)
         self._names = frozenset(map(normalize, names))
@@ -226,7 +247,7 @@ class _Recovery:
     def recover_any(self) -> Recovered | None:
         """Recover the only conforming value of the text."""
         try:
-            found = find_candidates(self._text, self._names)
+            found = find_candidates(self._text, self._names, self._work)
         except (AmbiguousTextError, RecursionError):
             return None
         if not found:
@@ -270,13 +291,13 @@ class _Recovery:
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in unwrap_layers(reading.value, self._answer_names, self._names):
+        for shape in unwrap_layers(reading.value, self._answer_names, self._names, work=self._work):
             if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
-            fitter = Fitter(self._contract, {**reading.sources, **shape.sources})
+            fitter = Fitter(self._contract, {**reading.sources, **shape.sources}, self._work)
             fitted = fitter.fit(shape.value, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
@@ -315,7 +336,9 @@ class _Recovery:
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
         sources = {key: source for r in readings for key, source in r.sources.items()}
-        fitted = Fitter(self._contract, sources).fit([r.value for r in readings], repairs)
+        fitted = Fitter(self._contract, sources, self._work).fit(
+            [r.value for r in readings], repairs
+        )
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
@@ -351,7 +374,8 @@ class _Recovery:
 
     def _recover_scalar(self) -> Recovered | None:
         """Recover a text that is a number, word or allowed value, bare or in a code block."""
-        match = _OUTER.fullmatch(self._text)
+        plain = _strip(self._text)
+        match = _OUTER.fullmatch(plain) if len(plain) < 400 else None
         body = match.group(1).strip() if match is not None else ""
         if not body or len(body) > 200 or "\n" in body:
             return None
@@ -366,7 +390,7 @@ class _Recovery:
                 # The contract accepts any text, and this one may be an excuse.
                 return None
         repairs = Repairs((*around, *bare))
-        fitted = Fitter(self._contract, {}).fit(value, repairs)
+        fitted = Fitter(self._contract, {}, self._work).fit(value, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 

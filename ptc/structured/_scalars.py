@@ -34,6 +34,7 @@ from ._notation import (
     text_until,
 )
 from ._violations import pointer
+from ._work import Work
 
 __all__ = ["ScalarReader"]
 
@@ -46,8 +47,9 @@ _MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
 class ScalarReader:
     """Parses single scalars of one text and records every repair."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, work: Work) -> None:
         self.text = text
+        self._work = work
         self._size = len(text)
         self._inner_quotes = 0
         self._reset()

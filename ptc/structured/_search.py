@@ -4,7 +4,7 @@ The text is read by a machine whose state is a position, a stack of open contain
 the schema. States are immutable, so that an edit at any of them costs one step: a sign is inserted,
 removed or replaced, or a string ends earlier, and the machine continues from there. Most edits fail
 at once, because the brackets behind them do not balance, a key is not allowed, or the next sign
-cannot follow. The work is bounded by a multiple of the length of the text.
+cannot follow.
 """
 
 from __future__ import annotations
@@ -21,13 +21,11 @@ from ._notation import NUMBER, WORDS, ReadError, parse_number
 from ._places import Place
 from ._reader import MAX_DEPTH
 from ._reading import json_equal
+from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
 
-STEPS_FOR_EACH_CHAR = 8
-SPARE_STEPS = 20_000
-MAX_STEPS = 500_000
-"""About one second."""
+STEP_WORK = 5
 CHARS_FOR_EACH_STEP = 64
 """Characters that are copied in the time of a step."""
 MAX_FOUND = 200
@@ -132,29 +130,27 @@ class Slip:
 class SlipSearch:
     """Search in `text`, which is meant to be one value at the place `root` of the schema."""
 
-    def __init__(self, text: str, root: Place) -> None:
+    def __init__(self, text: str, root: Place, work: Work) -> None:
         self._text = text
         self._size = len(text)
         self._root = root
-        self._steps = min(STEPS_FOR_EACH_CHAR * self._size + SPARE_STEPS, MAX_STEPS)
+        self._work = work
+        work.spend(self._size // 8)
         self._bent = 0
         """Entries of the present reading that are not in the column of their neighbours."""
         self.truncated = False
         """True if the text may be the beginning of a longer one."""
 
-    def find(self) -> list[Slip] | None:
-        """Return the readings at one edit; None if the work exceeds its bound.
-
-        The list is empty if the text is readable as it is.
-        """
+    def find(self) -> list[Slip]:
+        """Return the readings at one edit; none if the text is readable as it is."""
         self._index_signs()
         found: list[Slip] = []
         for state in self._read():
             for edit in self._edits(state):
                 self._bent = 0
                 value = self._finish(edit.state)
-                if self._steps < 0 or len(found) > MAX_FOUND:
-                    return None
+                if len(found) > MAX_FOUND:
+                    raise WorkExceededError
                 if value is not None:
                     around = self._text[max(0, edit.position - 20) : edit.position + 20]
                     path, weight = _path(state[2]), self._weigh(state, edit)
@@ -184,8 +180,8 @@ class SlipSearch:
         return _WORD_END.fullmatch(self._text, position) is not None
 
     def _finish(self, state: State | None) -> tuple[Any] | None:
-        while state is not None and self._steps >= 0:
-            self._steps -= 1
+        while state is not None:
+            self._work.spend(STEP_WORK)
             if state[1] == _DONE:
                 return (state[3],) if self._skip(state[0]) >= self._size else None
             state = self._step(state)
@@ -218,7 +214,7 @@ class SlipSearch:
         """Yield the edits of the next sign behind which the brackets balance."""
         mode, frame = state[1], state[2]
         position = self._skip(state[0])
-        self._steps -= 1
+        self._work.spend(STEP_WORK)
         sign = self._text[position] if position < self._size else ""
         for wanted in _ALLOWED[mode]:
             if sign == wanted:
@@ -249,7 +245,7 @@ class SlipSearch:
                 yield Edit("missing_escape", close, '"', '\\"', following)
         ends = _ENDS[":" if mode in (_KEY, _FIRST_KEY) else frame.opener]
         for match in ends.finditer(text, start, min(close + 1, self._size)):
-            self._steps -= 1
+            self._work.spend(1)
             here = match.start()
             # A space before the sign may belong to the string, and a sign stand for the mark.
             stops = [("missing_sign", stop, stop, "") for stop in {here, match.end() - 1}]
@@ -333,7 +329,7 @@ class SlipSearch:
 
     def _string(self, raw: str, position: int, mode: int, frame: Frame | None) -> State | None:
         """Return the state at `position`, behind a string with the undecoded content `raw`."""
-        self._steps -= len(raw) // CHARS_FOR_EACH_STEP
+        self._work.spend(len(raw) // CHARS_FOR_EACH_STEP)
         try:
             value, end = scanstring(raw + '"', 0, True)
         except ValueError:
@@ -381,7 +377,7 @@ class SlipSearch:
             entries, key, value = entries
             pairs.append((key, value))
         pairs.reverse()
-        self._steps -= len(pairs) // 2
+        self._work.spend(len(pairs))
         if frame.opener == "[":
             return self._add(position, frame.outer, [value for _, value in pairs])
         members: dict[str, Any] = dict(pairs)

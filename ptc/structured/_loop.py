@@ -126,11 +126,10 @@ class RepairLoop:
             TruncatedError: If the answer was truncated. It does not count as an attempt.
         """
         if self._wrapped:
-            found = recover_wrapped(text, self._contract, self._requested)
+            found = recover_wrapped(text, self._contract, self._requested, ended=ended)
         else:
-            found = recover(text, self._contract)
-        closed = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
-        if not ended and (found is None or closed):
+            found = recover(text, self._contract, ended=ended)
+        if not ended and found is None:
             msg = (
                 f"the answer was truncated after {len(text)} characters; ask again with a higher "
                 "token limit"

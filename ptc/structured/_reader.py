@@ -96,20 +96,21 @@ class Reader(ScalarReader):
 
     def _require_complete_number(self, position: int) -> None:
         """Reject an end right after a number: its next digit may have been truncated."""
-        if position >= self._size and self._number_end >= self._size:
+        unknown = not self._ended or self.text.endswith(".")
+        if unknown and position >= self._size and self._number_end >= self._size:
             raise ReadError(position, cut=True)
 
     def _record_open_end(self, opener: str, value: Any, start: int, position: int) -> None:
         self._require_complete_number(position)
         first = SPACE.match(self.text, start).group()  # type: ignore[union-attr]  # matches always
         tail = self.text[self._token_end : position]
-        if not value:
+        if not value or (self._ended is False and position >= self._size):
             # The text was truncated right after the opener: the container need not be empty.
             raise ReadError(position, cut=True)
         # The end of a code block or tag after the value shows that the writer had finished. A line
         # that ends without a comma ends the innermost container only.
         multiline = "\n" in first and "\n" in tail and not self._ends
-        certain = position < self._size or multiline
+        certain = self._ended or position < self._size or multiline
         keys = frozenset(value) if opener == "{" else frozenset()
         self._ends.append(OpenEnd(tuple(self._path), opener, keys, certain))
         self._record("missing_closer", "", CLOSER[opener])

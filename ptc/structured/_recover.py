@@ -43,6 +43,7 @@ MAX_TEXT_CHARS = 8_000_000
 _OUTER = re.compile(r"(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?", re.DOTALL)
 _END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
+_OPENER = re.compile(r"[{\[]")
 _CODE_AFTER = re.compile(
     r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
     r"|\.(?:append|extend|update|push|insert|assign|pop|remove)\(",
@@ -74,7 +75,7 @@ class Recovered:
     """Every edit, in order; empty if the text was valid."""
 
 
-def recover(text: str, schema: Any) -> Recovered | None:
+def recover(text: str, schema: Any, *, ended: bool | None = None) -> Recovered | None:
     """Return the one value in `text` that conforms to `schema`, or None.
 
     A pure function that calls no model. None means: ask the model again. It is returned for a text
@@ -83,12 +84,17 @@ def recover(text: str, schema: Any) -> Recovered | None:
     Args:
         text: The model's answer.
         schema: A `Contract`, a JSON Schema, a pydantic model or any type.
+        ended: True if the model reported that it had finished: missing closing brackets are then
+            added. False if the text was truncated: nothing is added at its end. None if unknown.
 
     Raises:
         UsageError: If `schema` is invalid.
     """
     contract = schema if isinstance(schema, Contract) else Contract(schema)
     if len(text) > MAX_TEXT_CHARS:
+        return None
+    if ended is False and text[-1:].isalnum() and not _OPENER.search(text):
+        # The last digit or letter may be missing.
         return None
     try:
         value = loads(text)
@@ -100,25 +106,33 @@ def recover(text: str, schema: Any) -> Recovered | None:
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
             try:
-                return _Recovery(text, contract, Work(text)).recover_string(value)
+                return _Recovery(text, contract, Work(text), ended).recover_string(value)
             except WorkExceededError:
                 return None
     try:
-        return _recover_damaged(text, contract, Work(text))
+        return _recover_damaged(text, contract, Work(text), ended)
     except WorkExceededError:
         return None
 
 
-def _recover_damaged(text: str, contract: Contract, work: Work) -> Recovered | None:
+def _recover_damaged(
+    text: str, contract: Contract, work: Work, ended: bool | None
+) -> Recovered | None:
     work.spend(len(text) // 16)
-    found = _Recovery(text, contract, work).recover_any()
+    found = _Recovery(text, contract, work, ended).recover_any()
     if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
         return found
-    decided = _decide(found, text, contract, work)
-    return _recover_encoded(text, contract, work) if decided is None and found is None else decided
+    decided = _decide(found, text, contract, work, ended)
+    return (
+        _recover_encoded(text, contract, work, ended)
+        if decided is None and found is None
+        else decided
+    )
 
 
-def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | None:
+def _recover_encoded(
+    text: str, contract: Contract, work: Work, ended: bool | None
+) -> Recovered | None:
     """Recover from a text in which every quotation mark, or every brace, is escaped."""
     plain = text.strip()
     if "&quot;" in plain and '"' not in plain:
@@ -131,7 +145,7 @@ def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | N
         plain = plain.replace("{{", "{").replace("}}", "}")
     else:
         return None
-    found = _Recovery(plain, contract, work).recover_any()
+    found = _Recovery(plain, contract, work, ended).recover_any()
     if found is None or any(repair.kind in _STRUCTURAL for repair in found.repairs):
         return None
     escaped = Repair("", "escaped_text", text[:40], plain[:40])
@@ -151,7 +165,9 @@ def _is_doubled(text: str, sign: str) -> bool:
     return bool(runs) and all(len(run) % 2 == 0 for run in runs)
 
 
-def _decide(found: Recovered | None, text: str, contract: Contract, work: Work) -> Recovered | None:
+def _decide(
+    found: Recovered | None, text: str, contract: Contract, work: Work, ended: bool | None
+) -> Recovered | None:
     """Compare `found`, which took a structural repair, with the readings at one edit."""
     if found is not None and _swallows_key(found, contract):
         found = None
@@ -171,7 +187,7 @@ def _decide(found: Recovered | None, text: str, contract: Contract, work: Work) 
         return None
     if first.swallows:
         return None
-    if found is not None or search.truncated:
+    if found is not None or (search.truncated and not (ended and body[-1:] not in ",:{[")):
         return found if found is not None and json_equal(found.value, first.value) else None
     outside = [
         Repair("", "surrounding_text", part.strip()[:200], "")
@@ -195,21 +211,24 @@ def _swallows_key(found: Recovered, contract: Contract) -> bool:
     )
 
 
-def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:
+def recover_wrapped(
+    text: str, contract: Contract, outer: Contract, *, ended: bool | None = None
+) -> Recovered | None:
     """Recover the value from the answer to a request for `Contract.object_schema`.
 
     Args:
         text: The model's answer.
         contract: The contract of the value.
         outer: ``contract.outer()``, the contract sent to the model.
+        ended: See `recover`.
     """
     key = contract.wrapper
     if key is None:
-        return recover(text, contract)
-    found = recover(text, outer)
+        return recover(text, contract, ended=ended)
+    found = recover(text, outer, ended=ended)
     if found is None:
         # A model may omit the requested wrapper.
-        return None if was_cut(text) else recover(text, contract)
+        return None if was_cut(text) else recover(text, contract, ended=ended)
     value = found.value[key]
     return Recovered(value, found.repairs) if contract.conforms(value) else None
 
@@ -229,7 +248,8 @@ def was_cut(text: str) -> bool:
 class _Recovery:
     """Recovery of one text against one contract."""
 
-    def __init__(self, text: str, contract: Contract, work: Work) -> None:
+    def __init__(self, text: str, contract: Contract, work: Work, ended: bool | None) -> None:
+        self._ended = ended
         self._text = text
         self._work = work
         self._contract = contract
@@ -247,7 +267,7 @@ class _Recovery:
     def recover_any(self) -> Recovered | None:
         """Recover the only conforming value of the text."""
         try:
-            found = find_candidates(self._text, self._names, self._work)
+            found = find_candidates(self._text, self._names, self._work, ended=self._ended)
         except (AmbiguousTextError, RecursionError):
             return None
         if not found:
@@ -280,7 +300,7 @@ class _Recovery:
         if any(self._contradicts(c, first.value) for c in failed):
             return None
         repairs = (*self._surrounding_repairs(candidate), *first.repairs)
-        if _is_doubtful(first, repairs, len(values)):
+        if _is_doubtful(first, repairs, len(values), ended=self._ended is not False):
             return None
         return Recovered(first.value, repairs)
 
@@ -331,7 +351,7 @@ class _Recovery:
         readings = [c.reading for c in found]
         ends = any(r.open_ends for r in readings)
         whole = all(isinstance(r.value, dict) for r in readings)
-        if not whole or ends or not are_adjacent(self._text, found):
+        if self._ended is False or not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
@@ -394,9 +414,10 @@ class _Recovery:
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 
-def _is_doubtful(found: Recovered, repairs: tuple[Repair, ...], count: int) -> bool:
-    """True if a value that was written `count` times may be another one."""
-    if count > 1 and any(r.kind == "single_item_wrapped" and not r.path for r in found.repairs):
+def _is_doubtful(found: Recovered, repairs: tuple[Repair, ...], count: int, *, ended: bool) -> bool:
+    """True if a value that was written `count` times may be another one, or one of several."""
+    more = count > 1 or not ended
+    if more and any(r.kind == "single_item_wrapped" and not r.path for r in found.repairs):
         # A list of one item, or of as many as were written?
         return True
     # Nothing, and a misplaced closer: the content is outside of it.

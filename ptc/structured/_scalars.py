@@ -47,8 +47,9 @@ _MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
 class ScalarReader:
     """Parses single scalars of one text and records every repair."""
 
-    def __init__(self, text: str, work: Work) -> None:
+    def __init__(self, text: str, work: Work, ended: bool | None = None) -> None:
         self.text = text
+        self._ended = ended
         self._work = work
         self._size = len(text)
         self._inner_quotes = 0

@@ -108,6 +108,68 @@ def test_contract_can_be_reused_for_recovery() -> None:
     assert found.value == {"age": 5}
 
 
+# -- answers that ended by themselves, and answers that were truncated -----------------------------
+
+TOTAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "paid": {"type": "boolean"},
+    },
+}
+UNCLOSED = [
+    ('{"total": 1', {"total": 1}),
+    ('{"paid": true', {"paid": True}),
+    ('{"total": 1, "tags": ["a", "b"', {"total": 1, "tags": ["a", "b"]}),
+    ('Here: {"total": 31', {"total": 31}),
+    ("{'total': 1", {"total": 1}),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), UNCLOSED)
+def test_missing_closers_are_added_only_to_an_answer_that_ended_by_itself(
+    text: str, value: Any
+) -> None:
+    found = recover(text, TOTAL, ended=True)
+    assert found is not None
+    assert json_equal(found.value, value)
+    assert recover(text, TOTAL) is None
+    assert recover(text, TOTAL, ended=False) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"total": 1,', '{"total": 1.', '{"total": -', '{"total":', '{"paid": tru', '{"tags": ["a',
+     '{"tags": [', "{", '{"total": 1e', "{'total': 1,"],
+)  # fmt: skip
+def test_answer_that_ended_by_itself_inside_a_part_yields_nothing(text: str) -> None:
+    assert recover(text, TOTAL, ended=True) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("42", {"type": "integer"}),
+        ("```\n42", {"type": "integer"}),
+        ("in pro", {"enum": ["in pro", "in progress"]}),
+        ('{"total": 1}\n{"total": 2}', {"type": "array", "items": TOTAL}),
+        ('{"total": 1}', {"type": "array", "items": TOTAL}),
+        ('[{"total": 1}', {"type": "array", "items": TOTAL}),
+        ('{"a": {"total": 1}', {"type": "object", "properties": {"a": TOTAL}}),
+    ],
+)
+def test_truncated_answer_whose_end_may_be_missing_yields_nothing(text: str, schema: Any) -> None:
+    assert recover(text, schema, ended=False) is None
+    assert recover(text, schema, ended=True) is not None
+
+
+def test_truncated_answer_with_a_complete_value_yields_it() -> None:
+    found = recover("{'total': 1}\nThis is", TOTAL, ended=False)
+    assert found is not None
+    assert found.value == {"total": 1}
+
+
 # -- pathological text -------------------------------------------------------------------------
 
 HOSTILE = {

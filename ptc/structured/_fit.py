@@ -240,15 +240,16 @@ class Fitter:
         """Return the rename of a key that is the missing property `name` in another style."""
         if not isinstance(value, dict) or name in value:
             return []
-        keys = [k for k in value if k not in self._names and normalize(k) == normalize(name)]
+        keys = [k for k in value if k not in self._names and _plain_name(k) == normalize(name)]
         return [Edit((*path, key), "key_spelling", None, name) for key in keys]
 
     def _fix_unknown_keys(self, path: Path, value: Any, unexpected: list[str]) -> list[Fix]:
         """Rename each unknown key to the only known name that equals it in another style."""
         edits = []
         for key in unexpected:
-            names = [n for n in self._names if n not in value and normalize(n) == normalize(key)]
-            if len(names) != 1 or sum(normalize(k) == normalize(key) for k in value) != 1:
+            plain = _plain_name(key)
+            names = [n for n in self._names if n not in value and normalize(n) == plain]
+            if len(names) != 1 or sum(_plain_name(k) == plain for k in value) != 1:
                 return []
             edits.append(Edit((*path, key), "key_spelling", None, names[0]))
         return [tuple(edits)]
@@ -321,6 +322,11 @@ class Fitter:
             holder.update(items)
 
         return undo
+
+
+def _plain_name(key: str) -> str:
+    """Normalize a key without marks of emphasis, quotation or code around it."""
+    return normalize(key.strip("*`\"':"))
 
 
 def _parse_exactly(text: str, types: set[str]) -> int | float | None:

@@ -43,6 +43,8 @@ MAX_TEXT_CHARS = 8_000_000
 _OUTER = re.compile(r"(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?", re.DOTALL)
 _END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
+_ENTITY = re.compile(r"&(?:quot|#34|#x22);")
+_BRACE_INSIDE = re.compile(r"\"[^\"{}:,]*[{}][^\"{}:,]*[{}][^\"{}:,]*\"")
 _OPENER = re.compile(r"[{\[]")
 _CODE_AFTER = re.compile(
     r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
@@ -135,7 +137,7 @@ def _recover_encoded(
 ) -> Recovered | None:
     """Recover from a text in which every quotation mark, or every brace, is escaped."""
     plain = text.strip()
-    if "&quot;" in plain and '"' not in plain:
+    if _ENTITY.search(plain) and '"' not in plain:
         plain = html.unescape(plain)
     elif _is_doubled(plain, '"') or (
         plain[:2] + plain[-2:] == '"{}"' and _is_doubled(plain[1:-1], '"')
@@ -143,6 +145,9 @@ def _recover_encoded(
         plain = plain.removeprefix('"').removesuffix('"').replace('""', '"')
     elif _is_doubled(plain, "{") and _is_doubled(plain, "}"):
         plain = plain.replace("{{", "{").replace("}}", "}")
+        if _BRACE_INSIDE.search(plain):
+            # `"{{x}}"` may be a text with two braces.
+            return None
     else:
         return None
     found = _Recovery(plain, contract, work, ended).recover_any()

@@ -48,8 +48,8 @@ class Shape:
     """Path in the outermost value; None if it was inside a string."""
     steps: tuple[tuple[str, str], ...]
     """Each removed wrapper: its kind in `EDITS` and a short form of it."""
-    sources: dict[Any, str]
-    """Source text of its numbers, if it was inside a string."""
+    sources: Any
+    """Source text of its numbers, as of a `Reading`."""
 
 
 def unwrap_layers(
@@ -57,6 +57,7 @@ def unwrap_layers(
     names: frozenset[str],
     fields: frozenset[str] = frozenset(),
     *,
+    sources: Any = None,
     work: Work,
 ) -> Iterator[Shape]:
     """Yield `value`, then the contents of its wrappers from the outside in.
@@ -66,9 +67,10 @@ def unwrap_layers(
         names: Names of the answer, which may also be keys of a wrapper.
         fields: Normalized names of all properties. Any other key is a wrapper's if it holds an
             object of such properties.
+        sources: Source text of the numbers in `value`.
         work: Counts the work of parsing strings.
     """
-    shape = Shape(value, (), (), {})
+    shape = Shape(value, (), (), sources)
     yield shape
     for _ in range(MAX_LEVELS):
         inner = _unwrap(shape, names, fields, work)
@@ -111,7 +113,8 @@ def _decode_string(shape: Shape, text: str) -> Shape | None:
 
 def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, wrapper: str) -> Shape:
     path = None if shape.path is None else shape.path + part
-    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), shape.sources)
+    sources = shape.sources.get(part[0]) if isinstance(shape.sources, dict) else None
+    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), sources)
 
 
 def _payload_key(

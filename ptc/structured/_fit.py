@@ -21,7 +21,7 @@ from ._envelopes import GENERIC
 from ._keywords import map_subschemas
 from ._names import collect_property_names, normalize
 from ._notation import GROUPED
-from ._reading import ScalarId, json_equal
+from ._reading import json_equal
 from ._violations import pointer
 from ._work import Work
 
@@ -57,6 +57,8 @@ class Edit:
     after: Any
     key: str | None = None
     """New name of a renamed key; the old name is the last part of `path`."""
+    sources: Any = None
+    """Source text of the numbers in `after`."""
 
     @property
     def identity(self) -> tuple[Path, str | None, str]:
@@ -70,17 +72,15 @@ Fix = tuple[Edit, ...]
 class Fitter:
     """Repairs values against one contract."""
 
-    def __init__(self, contract: Contract, sources: dict[ScalarId, str], work: Work) -> None:
-        """Repair against `contract`; `sources` has the source text of numbers and words."""
+    def __init__(self, contract: Contract, sources: Any, work: Work) -> None:
+        """Repair against `contract`; `sources` are those of a `Reading`."""
         self._contract = contract
-        self._sources = sources
+        self._sources = _copy_sources(sources)
         self._names = collect_property_names(contract.schema)
         self._trials = 0
         self._work = work
         self._branches = _count_branches(contract.schema)
         self._size = 0
-        # Sources are keyed by the identity of a container: these must not be freed.
-        self._pinned: list[Any] = []
 
     def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
         """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
@@ -99,6 +99,7 @@ class Fitter:
                 before = str(edit.path[-1]) if edit.key else _shorten(_get(root, edit.path))
                 repairs.add(pointer(edit.path), edit.kind, before, _result_text(edit))
                 self._apply(root, edit)
+                self._move_sources(edit)
         return None
 
     def _errors(self, root: list[Any]) -> list[ValidationError]:
@@ -156,11 +157,11 @@ class Fitter:
         path = _error_path(root, error)
         value = _get(root, path)
         if kind.name == "type":
-            found = self._fix_type(root, path, value, {str(name) for name in kind.types})
+            found = self._fix_type(path, value, {str(name) for name in kind.types})
         elif kind.name == "enum":
-            found = self._fix_choice(root, path, value, list(kind.options))
+            found = self._fix_choice(path, value, list(kind.options))
         elif kind.name == "const":
-            found = self._fix_choice(root, path, value, [kind.expected_value])
+            found = self._fix_choice(path, value, [kind.expected_value])
         elif kind.name == "required":
             found = self._fix_missing_key(path, value, str(kind.property))
         elif kind.name in ("additionalProperties", "unevaluatedProperties"):
@@ -189,32 +190,31 @@ class Fitter:
                     fixes.setdefault(tuple(sorted(map(repr, merged))), tuple(merged.values()))
         return list(fixes.values())
 
-    def _fix_type(self, root: list[Any], path: Path, value: Any, types: set[str]) -> list[Edit]:
+    def _fix_type(self, path: Path, value: Any, types: set[str]) -> list[Edit]:
         edits: list[Edit] = []
         if isinstance(value, str):
             edits += self._parse_text(path, value, types)
         elif isinstance(value, bool):
-            source = self._source(root, path)
+            source = self._find_sources(path)
             if "string" in types and source is None:
                 edits.append(Edit(path, "boolean_to_text", json.dumps(value)))
         elif isinstance(value, int | float) and "string" in types:
-            source = self._source(root, path)
+            source = self._find_sources(path)
             if source is not None:
                 edits.append(Edit(path, "number_to_text", source))
         if isinstance(value, list):
             if len(value) == 1 and "array" not in types:
-                self._trace(value, 0, *self._locate(root, path))
-                edits.append(Edit(path, "single_item_unwrapped", value[0]))
+                edits.append(self._unwrap(path, value))
         elif "array" in types and _is_single_item(value, self._names):
-            wrapped = [value]
-            self._pinned.append(wrapped)
-            self._trace(*self._locate(root, path), wrapped, 0)
-            edits.append(Edit(path, "single_item_wrapped", wrapped))
+            sources = {0: self._find_sources(path)}
+            edits.append(Edit(path, "single_item_wrapped", [value], sources=sources))
         return edits
 
-    def _fix_choice(
-        self, root: list[Any], path: Path, value: Any, options: list[Any]
-    ) -> list[Edit]:
+    def _unwrap(self, path: Path, value: list[Any]) -> Edit:
+        sources = self._find_sources((*path, 0))
+        return Edit(path, "single_item_unwrapped", value[0], sources=sources)
+
+    def _fix_choice(self, path: Path, value: Any, options: list[Any]) -> list[Edit]:
         """Return edits to allowed values that equal `value` in another spelling or type."""
         if isinstance(value, str):
             text = value.strip()
@@ -229,11 +229,10 @@ class Fitter:
             typed = self._parse_text(path, value, types - {"array", "object"})
             return [e for e in typed if any(_schema_equal(e.after, option) for option in options)]
         if isinstance(value, int | float) and not isinstance(value, bool):
-            source = self._source(root, path)
+            source = self._find_sources(path)
             return [Edit(path, "number_to_text", o) for o in options if o == source]
         if isinstance(value, list) and len(value) == 1 and value not in options:
-            self._trace(value, 0, *self._locate(root, path))
-            return [Edit(path, "single_item_unwrapped", value[0])]
+            return [self._unwrap(path, value)]
         return []
 
     def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
@@ -270,40 +269,41 @@ class Fitter:
         if text[:1] in ("{", "["):
             kind = "object" if text[0] == "{" else "array"
             if kind in types and (reading := read_whole(text, self._work)) is not None:
-                self._pinned.append(reading.value)
-                self._sources.update(reading.sources)
                 self._size += text.count(",") + text.count(":") + 1
-                edits.append(Edit(path, "json_in_string", reading.value))
+                edits.append(Edit(path, "json_in_string", reading.value, sources=reading.sources))
         return edits
 
     # -- the tree ----------------------------------------------------------------------------
 
-    def _source(self, root: list[Any], path: Path) -> str | None:
-        holder, key = self._locate(root, path)
-        return self._sources.get((id(holder), key))
+    def _find_sources(self, path: Path) -> Any:
+        node = self._sources
+        for part in path:
+            node = node.get(part) if isinstance(node, dict) else None
+        return node
 
-    def _locate(self, root: list[Any], path: Path) -> tuple[Any, str | int]:
-        return (_get(root, path[:-1]), path[-1]) if path else (root, 0)
-
-    def _trace(self, holder: Any, key: str | int, other: Any, name: str | int) -> None:
-        """Copy the source of `key` of `holder` to `name` of `other`."""
-        source = self._sources.get((id(holder), key))
-        if source is not None:
-            self._sources[id(other), name] = source
+    def _move_sources(self, edit: Edit) -> None:
+        """Change the sources as `edit` changes the value."""
+        if not edit.path:
+            self._sources = edit.sources
+            return
+        *path, last = edit.path
+        node = self._sources
+        for part in path:
+            if not isinstance(node, dict):
+                return
+            node = node.setdefault(part, {})
+        if isinstance(node, dict):
+            name: Any = last if edit.key is None else edit.key
+            node[name] = edit.sources if edit.key is None else node.pop(last, None)
 
     def _copy(self, value: Any) -> Any:
-        """Copy `value` together with the sources of its numbers."""
         if not isinstance(value, dict | list):
             return value
         self._size += len(value)
         self._work.spend(len(value))
-        copied: Any = {} if isinstance(value, dict) else [None] * len(value)
-        self._pinned.append(copied)
-        pairs: Any = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in pairs:
-            copied[key] = self._copy(item)
-            self._trace(value, key, copied, key)
-        return copied
+        if isinstance(value, list):
+            return [self._copy(item) for item in value]
+        return {key: self._copy(item) for key, item in value.items()}
 
     def _apply(self, root: list[Any], edit: Edit) -> Callable[[], None]:
         """Apply the edit and return a function that undoes it."""
@@ -322,6 +322,12 @@ class Fitter:
             holder.update(items)
 
         return undo
+
+
+def _copy_sources(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    return {key: _copy_sources(part) for key, part in node.items()}
 
 
 def _plain_name(key: str) -> str:

@@ -316,13 +316,15 @@ class _Recovery:
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in unwrap_layers(reading.value, self._answer_names, self._names, work=self._work):
+        for shape in unwrap_layers(
+            reading.value, self._answer_names, self._names, sources=reading.sources, work=self._work
+        ):
             if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
-            fitter = Fitter(self._contract, {**reading.sources, **shape.sources}, self._work)
+            fitter = Fitter(self._contract, shape.sources, self._work)
             fitted = fitter.fit(shape.value, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
@@ -360,7 +362,7 @@ class _Recovery:
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
-        sources = {key: source for r in readings for key, source in r.sources.items()}
+        sources = {index: r.sources for index, r in enumerate(readings)}
         fitted = Fitter(self._contract, sources, self._work).fit(
             [r.value for r in readings], repairs
         )

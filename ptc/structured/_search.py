@@ -17,10 +17,22 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
+from ._machine import (
+    ALLOWED,
+    COLON,
+    DONE,
+    FIRST_KEY,
+    KEY,
+    SCALAR,
+    TEXTS,
+    VALUE,
+    Frame,
+    Machine,
+    State,
+    path_of,
+)
 from ._notation import NUMBER, WORDS, ReadError, parse_number
 from ._places import Place
-from ._reader import MAX_DEPTH
-from ._reading import json_equal
 from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
@@ -32,19 +44,6 @@ MAX_FOUND = 200
 """Readings of one text, most of which have the same value."""
 
 SIGNS = frozenset('{}[]:,"')
-_VALUE, _ITEM, _KEY, _FIRST_KEY, _COLON, _NEXT, _DONE = range(7)
-_TEXTS = frozenset((_VALUE, _ITEM, _KEY, _FIRST_KEY))
-_ALLOWED = {
-    _VALUE: '{["',
-    _ITEM: '{["]',
-    _KEY: '"',
-    _FIRST_KEY: '"}',
-    _COLON: ":",
-    _NEXT: ",}]",
-    _DONE: "",
-}
-_CLOSED_BY = {"}": "{", "]": "["}
-_EMPTY = {"{": _FIRST_KEY, "[": _ITEM}
 _CHANGE = {"{": 1, "[": 1, "}": -1, "]": -1}
 _UNREADABLE = 1 << 40
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -61,42 +60,6 @@ _ENDS = {
     ":": re.compile(r"\s*:"),
 }
 """The sign that follows a string, by container; ``:`` for a key."""
-
-
-class Frame:
-    """An open container; shared by all states that have it on their stack."""
-
-    __slots__ = ("column", "count", "depth", "entries", "key", "opener", "outer", "place")
-
-    def __init__(self, outer: Frame | None, opener: str, place: Place) -> None:
-        self.outer = outer
-        self.opener = opener
-        self.place = place
-        self.depth: int = 1 if outer is None else outer.depth + 1
-        self.entries: Any = None
-        """The last entry and, inside it, those before: ``(before, key, value)``."""
-        self.key: str | None = None
-        self.count = 0
-        self.column: int | None = None
-        """Column of the entries that begin a line."""
-
-    def with_key(self, key: str) -> Frame:
-        """Return a copy that awaits the value of `key`."""
-        copy = Frame(self.outer, self.opener, self.place)
-        copy.entries, copy.count, copy.column = self.entries, self.count, self.column
-        copy.key = key
-        return copy
-
-    def with_value(self, value: Any) -> Frame:
-        """Return a copy with one entry more."""
-        copy = Frame(self.outer, self.opener, self.place)
-        copy.entries = (self.entries, self.key, value)
-        copy.count, copy.column = self.count + 1, self.column
-        return copy
-
-
-State = tuple[int, int, Frame | None, Any]
-"""Position, mode, innermost container, and the whole value in `_DONE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +90,13 @@ class Slip:
     """True if a string beside the edit ends or begins with signs: it may hold what is missing."""
 
 
-class SlipSearch:
+class SlipSearch(Machine):
     """Search in `text`, which is meant to be one value at the place `root` of the schema."""
 
     def __init__(self, text: str, root: Place, work: Work) -> None:
         self._text = text
         self._size = len(text)
-        self._root = root
+        super().__init__(root)
         self._work = work
         work.spend(self._size // 8)
         self._bent = 0
@@ -153,7 +116,7 @@ class SlipSearch:
                     raise WorkExceededError
                 if value is not None:
                     around = self._text[max(0, edit.position - 20) : edit.position + 20]
-                    path, weight = _path(state[2]), self._weigh(state, edit)
+                    path, weight = path_of(state[2]), self._weigh(state, edit)
                     part = (edit.kind, edit.before, edit.after, around, weight)
                     found.append(Slip(value[0], path, *part, self._swallows(edit)))
         return found
@@ -161,11 +124,11 @@ class SlipSearch:
     def _read(self) -> list[State]:
         """Return the states up to the unreadable point; none if the text is readable."""
         states: list[State] = []
-        state: State | None = (0, _VALUE, None, None)
+        state: State | None = (0, VALUE, None, None)
         while state is not None:
             states.append(state)
             if self._skip(state[0]) >= self._size:
-                self.truncated = state[1] != _DONE
+                self.truncated = state[1] != DONE
                 return states if self.truncated else []
             state = self._step(state)
         self.truncated = self._ends_inside(states[-1])
@@ -176,14 +139,14 @@ class SlipSearch:
         position = self._skip(state[0])
         if self._text[position] == '"':
             open_end = self._next_mark(position + 1) >= self._size
-            return open_end and state[1] in _TEXTS and "\n" not in self._text[position:]
+            return open_end and state[1] in TEXTS and "\n" not in self._text[position:]
         return _WORD_END.fullmatch(self._text, position) is not None
 
     def _finish(self, state: State | None) -> tuple[Any] | None:
         while state is not None:
             self._work.spend(STEP_WORK)
-            if state[1] == _DONE:
-                return (state[3],) if self._skip(state[0]) >= self._size else None
+            if state[1] == DONE:
+                return state[3][:1] if self._skip(state[0]) >= self._size else None
             state = self._step(state)
         return None
 
@@ -191,10 +154,10 @@ class SlipSearch:
         """Return 3 against the layout, 2 for an odd key, 0 for a closer at the end, or else 1."""
         if self._bent:
             return 3
-        if state[1] == _DONE and not self._text[state[0] :].strip("}] \t\r\n"):
+        if state[1] == DONE and not self._text[state[0] :].strip("}] \t\r\n"):
             return 0
         frame = edit.state[2]
-        if frame is None or edit.state[1] != _COLON or frame.key is None:
+        if frame is None or edit.state[1] != COLON or frame.key is None:
             return 1
         declared = frame.place.declared
         # A space at the end of a key is no evidence for another key.
@@ -216,7 +179,7 @@ class SlipSearch:
         position = self._skip(state[0])
         self._work.spend(STEP_WORK)
         sign = self._text[position] if position < self._size else ""
-        for wanted in _ALLOWED[mode]:
+        for wanted in ALLOWED[mode]:
             if sign == wanted:
                 # A second one cannot follow.
                 continue
@@ -229,7 +192,7 @@ class SlipSearch:
                     yield Edit("wrong_sign", position, sign, wanted, following)
         if sign in SIGNS and self._balances(position + 1, frame):
             yield Edit("extra_sign", position, sign, "", (position + 1, mode, frame, state[3]))
-        if sign == '"' and mode in _TEXTS and frame is not None:
+        if sign == '"' and mode in TEXTS and frame is not None:
             yield from self._shorter_strings(position + 1, mode, frame)
 
     def _shorter_strings(self, start: int, mode: int, frame: Frame) -> Iterator[Edit]:
@@ -243,7 +206,7 @@ class SlipSearch:
             following = self._string(text[start:close] + '\\"', close + 2, mode, frame)
             if following is not None:
                 yield Edit("missing_escape", close, '"', '\\"', following)
-        ends = _ENDS[":" if mode in (_KEY, _FIRST_KEY) else frame.opener]
+        ends = _ENDS[":" if mode in (KEY, FIRST_KEY) else frame.opener]
         for match in ends.finditer(text, start, min(close + 1, self._size)):
             self._work.spend(1)
             here = match.start()
@@ -266,14 +229,14 @@ class SlipSearch:
         """Read the next token."""
         mode, frame = state[1], state[2]
         position = self._skip(state[0])
-        if position >= self._size or mode == _DONE:
+        if position >= self._size or mode == DONE:
             return None
         sign = self._text[position]
-        if mode in _TEXTS and frame is not None and sign not in "}]":
+        if mode in TEXTS and frame is not None and sign not in "}]":
             self._compare_column(self._text[state[0] : position], frame)
         if sign in SIGNS:
             return self._apply(sign, position + 1, mode, frame, check=False)
-        return self._scalar(position, frame) if mode in (_VALUE, _ITEM) else None
+        return self._scalar(position, mode, frame)
 
     def _compare_column(self, gap: str, frame: Frame) -> None:
         """Count an entry that begins a line in another column than those before."""
@@ -292,40 +255,19 @@ class SlipSearch:
         """
         if sign == '"':
             return self._quoted(position, mode, frame, check=check)
-        state: State | None = None
-        if sign in "{[":
-            state = self._open(sign, position, mode, frame)
-        elif frame is None or sign not in _ALLOWED[mode]:
+        if check and not self._balances(position, frame, _CHANGE.get(sign, 0)):
             return None
-        elif sign == ":":
-            state = (position, _VALUE, frame, None)
-        elif sign == ",":
-            state = (position, _KEY if frame.opener == "{" else _VALUE, frame, None)
-        elif _CLOSED_BY[sign] == frame.opener:
-            if check and not self._balances(position, frame.outer):
-                return None
-            return self._close(position, frame)
-        return (
-            None if state is None or (check and not self._balances(position, state[2])) else state
-        )
+        return self._follow(sign, position, mode, frame)
 
     def _quoted(
         self, position: int, mode: int, frame: Frame | None, *, check: bool
     ) -> State | None:
-        if mode not in _TEXTS:
+        if mode not in TEXTS:
             return None
         close = self._next_mark(position)
         if close >= self._size or (check and not self._balances(close + 1, frame)):
             return None
         return self._string(self._text[position:close], close + 1, mode, frame)
-
-    def _open(self, sign: str, position: int, mode: int, frame: Frame | None) -> State | None:
-        place = self._place(frame) if mode in (_VALUE, _ITEM) else None
-        if place is None or not place.takes("object" if sign == "{" else "array"):
-            return None
-        if frame is not None and frame.depth >= MAX_DEPTH:
-            return None
-        return position, _EMPTY[sign], Frame(frame, sign, place), None
 
     def _string(self, raw: str, position: int, mode: int, frame: Frame | None) -> State | None:
         """Return the state at `position`, behind a string with the undecoded content `raw`."""
@@ -336,13 +278,9 @@ class SlipSearch:
             return None
         if end != len(raw) + 1:
             return None
-        if mode not in (_KEY, _FIRST_KEY):
-            return self._add(position, frame, value)
-        if frame is None or frame.place.member(value) is None:
-            return None
-        return position, _COLON, frame.with_key(value), None
+        return self._follow('"', position, mode, frame, value)
 
-    def _scalar(self, position: int, frame: Frame | None) -> State | None:
+    def _scalar(self, position: int, mode: int, frame: Frame | None) -> State | None:
         match = NUMBER.match(self._text, position) or _WORD.match(self._text, position)
         if match is None or not _DELIMITER.match(self._text, match.end()):
             return None
@@ -351,40 +289,10 @@ class SlipSearch:
             value = WORDS[source] if source in WORDS else parse_number(source, position)
         except ReadError:
             return None
-        return self._add(match.end(), frame, value)
+        return self._follow(SCALAR, match.end(), mode, frame, value)
 
-    def _place(self, frame: Frame | None) -> Place | None:
-        """Return the place of the next value in `frame`."""
-        if frame is None:
-            return self._root
-        if frame.key is not None:
-            return frame.place.member(frame.key)
-        return frame.place.item(frame.count)
-
-    def _add(self, position: int, frame: Frame | None, value: Any) -> State | None:
-        """Return the state behind `value`, if the schema may accept it there."""
-        place = self._place(frame)
-        if place is None or not place.admits(value):
-            return None
-        if frame is None:
-            return position, _DONE, None, value
-        return position, _NEXT, frame.with_value(value), None
-
-    def _close(self, position: int, frame: Frame) -> State | None:
-        pairs = []
-        entries = frame.entries
-        while entries is not None:
-            entries, key, value = entries
-            pairs.append((key, value))
-        pairs.reverse()
-        self._work.spend(len(pairs))
-        if frame.opener == "[":
-            return self._add(position, frame.outer, [value for _, value in pairs])
-        members: dict[str, Any] = dict(pairs)
-        repeated = len(members) < len(pairs)
-        if repeated and not all(json_equal(members[key], value) for key, value in pairs):
-            return None
-        return self._add(position, frame.outer, members)
+    def _spend(self, units: int) -> None:
+        self._work.spend(units)
 
     # -- brackets ----------------------------------------------------------------------------
 
@@ -416,19 +324,10 @@ class SlipSearch:
     def _next_mark(self, position: int) -> int:
         return self._marks[bisect_left(self._signs, position)]
 
-    def _balances(self, position: int, frame: Frame | None) -> bool:
-        """True if the text from `position` closes `frame` and those around it exactly."""
-        depth = 0 if frame is None else frame.depth
+    def _balances(self, position: int, frame: Frame | None, change: int = 0) -> bool:
+        """True if the text from `position` closes `frame` and those around it exactly.
+
+        `change` is 1 behind another opener, and -1 behind the closer of `frame`.
+        """
+        depth = change if frame is None else frame.depth + change
         return self._balance[bisect_left(self._signs, position)] == -depth
-
-
-def _path(frame: Frame | None) -> tuple[str | int, ...]:
-    """Return the path of the next value in `frame`."""
-    parts: list[str | int] = []
-    while frame is not None:
-        if frame.opener == "[":
-            parts.append(frame.count)
-        elif frame.key is not None:
-            parts.append(frame.key)
-        frame = frame.outer
-    return tuple(reversed(parts))

@@ -7,10 +7,10 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
-from ._edits import Repairs
 from ._notation import (
     BARE,
     BARE_END,
+    COMMENTED_OUT,
     DELIMITER,
     ESCAPE,
     ESCAPED,
@@ -33,10 +33,9 @@ from ._notation import (
     parse_other_number,
     text_until,
 )
-from ._violations import pointer
 from ._work import Work
 
-__all__ = ["ScalarReader"]
+__all__ = ["Tokens"]
 
 MAX_INNER_QUOTES = 1_000
 """Unescaped quotes inside the strings of one text; each costs a lookahead."""
@@ -44,24 +43,42 @@ MAX_INNER_QUOTES = 1_000
 _MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
 
 
-class ScalarReader:
-    """Parses single scalars of one text and records every repair."""
+class Tokens:
+    """The scalars, strings and comments of one text."""
 
-    def __init__(self, text: str, work: Work, ended: bool | None = None) -> None:
+    def __init__(self, text: str, work: Work) -> None:
         self.text = text
-        self._ended = ended
         self._work = work
         self._size = len(text)
         self._inner_quotes = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        self._repairs = Repairs()
-        self._path: list[str | int] = []
         self._number_end = -1
 
     def _record(self, kind: str, before: Any, after: Any) -> None:
-        self._repairs.add(pointer(self._path), kind, before, after)
+        """Record a repair."""
+        raise NotImplementedError
+
+    def _skip(self, position: int) -> int:
+        """Return the next position that is neither space nor comment."""
+        text = self.text
+        while True:
+            position = SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches always
+            two = text[position : position + 2]
+            if two == "/*":
+                end = text.find("*/", position + 2)
+                if end < 0:
+                    raise ReadError(position, cut=True)
+                end += 2
+            elif two == "//" or two[:1] == "#":
+                end = text.find("\n", position)
+                end = self._size if end < 0 else end
+            else:
+                return position
+            comment = text[position:end]
+            if OMISSION.search(comment) or COMMENTED_OUT.search(comment):
+                raise ReadError(position, ambiguous=True)
+            self._work.spend(2)
+            self._record("comment", comment, "")
+            position = end
 
     def _skip_blank(self, position: int) -> int:
         return SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches always

@@ -59,9 +59,27 @@ class Reader(Tokens, Machine):
         keys: The keys of its outermost object.
     """
 
-    def __init__(self, text: str, work: Work, ended: bool | None = None) -> None:
-        Tokens.__init__(self, text, work)
-        Machine.__init__(self, _ANYTHING)
+    def __init__(
+        self,
+        text: str,
+        work: Work,
+        ended: bool | None = None,
+        *,
+        root: Place = _ANYTHING,
+        exact: bool = False,
+    ) -> None:
+        """Read from `text`.
+
+        Args:
+            text: The model's answer.
+            work: Counts the work.
+            ended: See `recover`.
+            root: Place of the value in the schema.
+            exact: True if every sign must stand where it belongs: other notations are read, but no
+                missing comma, closer or escape, and no bare text.
+        """
+        Tokens.__init__(self, text, work, exact=exact)
+        Machine.__init__(self, root)
         self._ended = ended
         self._reset()
 
@@ -155,7 +173,7 @@ class Reader(Tokens, Machine):
             self.quoted = True
             return key, end
         match = IDENTIFIER.match(text, position)
-        if match is None:
+        if match is None or (self._exact and not KEY_AHEAD.match(text, position)):
             raise ReadError(position)
         self._record("unquoted_key", match.group(), json.dumps(match.group()))
         return match.group(), match.end()
@@ -187,6 +205,8 @@ class Reader(Tokens, Machine):
         sign = text[position]
         mode = KEY if frame.opener == "{" else VALUE
         if sign not in ",;":
+            if self._exact:
+                raise ReadError(position)
             self._require_boundary(before, position, frame)
             self._record("missing_comma", "", ",")
             return position, mode, frame, None
@@ -194,6 +214,8 @@ class Reader(Tokens, Machine):
             self._record("separator", ";", ",")
         elif frame.opener != "{":
             self.committed = True
+        if self._exact:
+            return position + 1, mode, frame, None
         after = self._skip(position + 1)
         if self._at_end(after):
             raise ReadError(after, cut=True)
@@ -221,7 +243,7 @@ class Reader(Tokens, Machine):
         text = self.text
         unknown = not self._ended or text.endswith(".")
         at_end = position >= self._size
-        if at_end and unknown and self._number_end >= self._size:
+        if self._exact or (at_end and unknown and self._number_end >= self._size):
             # The next digit may have been truncated.
             raise ReadError(position, cut=True)
         if (

@@ -192,7 +192,7 @@ def _decide(
         return None
     if first.swallows:
         return None
-    if found is not None or (search.truncated and not (ended and body[-1:] not in ",:{[")):
+    if found is not None or (search.truncated and not (ended and body[-1:] not in ",:{[.")):
         return found if found is not None and json_equal(found.value, first.value) else None
     outside = [
         Repair("", "surrounding_text", part.strip()[:200], "")

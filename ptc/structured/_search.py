@@ -23,16 +23,15 @@ from ._machine import (
     DONE,
     FIRST_KEY,
     KEY,
-    SCALAR,
     TEXTS,
     VALUE,
     Frame,
-    Machine,
     State,
     path_of,
 )
-from ._notation import NUMBER, WORDS, ReadError, parse_number
+from ._notation import ReadError
 from ._places import Place
+from ._reader import Reader
 from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
@@ -46,10 +45,7 @@ MAX_FOUND = 200
 SIGNS = frozenset('{}[]:,"')
 _CHANGE = {"{": 1, "[": 1, "}": -1, "]": -1}
 _UNREADABLE = 1 << 40
-_SPACE = re.compile(r"[ \t\r\n]*")
-_WORD = re.compile(r"true|false|null")
 _WORD_END = re.compile(r"[\w.+-]*\s*")
-_DELIMITER = re.compile(r"[\s{}\[\]:,\"]|$")
 _MEASURE = re.compile(r"(?<![\w.:-])[0-9]{1,4}(?:[.,/][0-9]+)?$")
 """A number at the end of a text, to which a mark for inches may belong."""
 _SIGNS_BEFORE = re.compile(r"[,:{\[]\s*\"+$")
@@ -90,14 +86,11 @@ class Slip:
     """True if a string beside the edit ends or begins with signs: it may hold what is missing."""
 
 
-class SlipSearch(Machine):
+class SlipSearch(Reader):
     """Search in `text`, which is meant to be one value at the place `root` of the schema."""
 
     def __init__(self, text: str, root: Place, work: Work) -> None:
-        self._text = text
-        self._size = len(text)
-        super().__init__(root)
-        self._work = work
+        super().__init__(text, work, root=root, exact=True)
         work.spend(self._size // 8)
         self._bent = 0
         """Entries of the present reading that are not in the column of their neighbours."""
@@ -108,20 +101,20 @@ class SlipSearch(Machine):
         """Return the readings at one edit; none if the text is readable as it is."""
         self._index_signs()
         found: list[Slip] = []
-        for state in self._read():
+        for state in self._read_states():
             for edit in self._edits(state):
                 self._bent = 0
                 value = self._finish(edit.state)
                 if len(found) > MAX_FOUND:
                     raise WorkExceededError
                 if value is not None:
-                    around = self._text[max(0, edit.position - 20) : edit.position + 20]
+                    around = self.text[max(0, edit.position - 20) : edit.position + 20]
                     path, weight = path_of(state[2]), self._weigh(state, edit)
                     part = (edit.kind, edit.before, edit.after, around, weight)
                     found.append(Slip(value[0], path, *part, self._swallows(edit)))
         return found
 
-    def _read(self) -> list[State]:
+    def _read_states(self) -> list[State]:
         """Return the states up to the unreadable point; none if the text is readable."""
         states: list[State] = []
         state: State | None = (0, VALUE, None, None)
@@ -130,31 +123,31 @@ class SlipSearch(Machine):
             if self._skip(state[0]) >= self._size:
                 self.truncated = state[1] != DONE
                 return states if self.truncated else []
-            state = self._step(state)
+            state = self._advance(state)
         self.truncated = self._ends_inside(states[-1])
         return states
 
     def _ends_inside(self, state: State) -> bool:
         """True if the text ends inside the token behind `state`."""
         position = self._skip(state[0])
-        if self._text[position] == '"':
+        if self.text[position] == '"':
             open_end = self._next_mark(position + 1) >= self._size
-            return open_end and state[1] in TEXTS and "\n" not in self._text[position:]
-        return _WORD_END.fullmatch(self._text, position) is not None
+            return open_end and state[1] in TEXTS and "\n" not in self.text[position:]
+        return _WORD_END.fullmatch(self.text, position) is not None
 
     def _finish(self, state: State | None) -> tuple[Any] | None:
         while state is not None:
             self._work.spend(STEP_WORK)
             if state[1] == DONE:
                 return state[3][:1] if self._skip(state[0]) >= self._size else None
-            state = self._step(state)
+            state = self._advance(state)
         return None
 
     def _weigh(self, state: State, edit: Edit) -> int:
         """Return 3 against the layout, 2 for an odd key, 0 for a closer at the end, or else 1."""
         if self._bent:
             return 3
-        if state[1] == DONE and not self._text[state[0] :].strip("}] \t\r\n"):
+        if state[1] == DONE and not self.text[state[0] :].strip("}] \t\r\n"):
             return 0
         frame = edit.state[2]
         if frame is None or edit.state[1] != COLON or frame.key is None:
@@ -167,8 +160,8 @@ class SlipSearch(Machine):
         """True if a sign is missing where the string beside it has signs at that end."""
         if edit.kind != "missing_sign" or edit.after == '"':
             return False
-        before = self._text[max(0, edit.position - 20) : edit.position].rstrip()
-        behind = self._text[edit.position : edit.position + 20].lstrip()
+        before = self.text[max(0, edit.position - 20) : edit.position].rstrip()
+        behind = self.text[edit.position : edit.position + 20].lstrip()
         return bool(_SIGNS_BEFORE.search(before) or _SIGNS_BEHIND.match(behind))
 
     # -- edits -------------------------------------------------------------------------------
@@ -178,7 +171,7 @@ class SlipSearch(Machine):
         mode, frame = state[1], state[2]
         position = self._skip(state[0])
         self._work.spend(STEP_WORK)
-        sign = self._text[position] if position < self._size else ""
+        sign = self.text[position] if position < self._size else ""
         for wanted in ALLOWED[mode]:
             if sign == wanted:
                 # A second one cannot follow.
@@ -197,13 +190,13 @@ class SlipSearch(Machine):
 
     def _shorter_strings(self, start: int, mode: int, frame: Frame) -> Iterator[Edit]:
         """Yield the strings that begin at `start` and end before the next quotation mark."""
-        text = self._text
+        text = self.text
         close = self._next_mark(start)
         if text[close + 1 : close + 2] == '"' and _MEASURE.search(
             text[max(start, close - 9) : close]
         ):
             # Inches: the first of two marks may belong to the string.
-            following = self._string(text[start:close] + '\\"', close + 2, mode, frame)
+            following = self._add_text(text[start:close] + '\\"', close + 2, mode, frame)
             if following is not None:
                 yield Edit("missing_escape", close, '"', '\\"', following)
         ends = _ENDS[":" if mode in (KEY, FIRST_KEY) else frame.opener]
@@ -216,27 +209,29 @@ class SlipSearch(Machine):
                 stops.append(("wrong_sign", here - 1, here, text[here - 1]))
             for kind, stop, position, sign in stops:
                 if self._balances(position, frame):
-                    following = self._string(text[start:stop], position, mode, frame)
+                    following = self._add_text(text[start:stop], position, mode, frame)
                     if following is not None:
                         yield Edit(kind, stop, sign, '"', following)
 
     # -- the machine -------------------------------------------------------------------------
 
     def _skip(self, position: int) -> int:
-        return _SPACE.match(self._text, position).end()  # type: ignore[union-attr]  # matches always
+        return self._skip_blank(position)
 
-    def _step(self, state: State) -> State | None:
+    def _record(self, kind: str, before: object, after: object) -> None:
+        """Record nothing: most readings lead nowhere."""
+
+    def _advance(self, state: State) -> State | None:
         """Read the next token."""
         mode, frame = state[1], state[2]
-        position = self._skip(state[0])
-        if position >= self._size or mode == DONE:
+        if mode in TEXTS and frame is not None:
+            position = self._skip(state[0])
+            if self.text[position : position + 1] not in ("}", "]"):
+                self._compare_column(self.text[state[0] : position], frame)
+        try:
+            return self._step(state)
+        except ReadError:
             return None
-        sign = self._text[position]
-        if mode in TEXTS and frame is not None and sign not in "}]":
-            self._compare_column(self._text[state[0] : position], frame)
-        if sign in SIGNS:
-            return self._apply(sign, position + 1, mode, frame, check=False)
-        return self._scalar(position, mode, frame)
 
     def _compare_column(self, gap: str, frame: Frame) -> None:
         """Count an entry that begins a line in another column than those before."""
@@ -246,30 +241,20 @@ class SlipSearch(Machine):
                 frame.column = column
             self._bent += frame.column != column
 
-    def _apply(
-        self, sign: str, position: int, mode: int, frame: Frame | None, *, check: bool = True
-    ) -> State | None:
-        """Return the state at `position`, behind `sign`; None if `sign` cannot stand there.
+    def _apply(self, sign: str, position: int, mode: int, frame: Frame | None) -> State | None:
+        """Return the state at `position`, behind `sign`.
 
-        With `check`, also None if the brackets behind it do not balance.
+        None if `sign` cannot stand there, or the brackets behind it do not balance.
         """
-        if sign == '"':
-            return self._quoted(position, mode, frame, check=check)
-        if check and not self._balances(position, frame, _CHANGE.get(sign, 0)):
-            return None
-        return self._follow(sign, position, mode, frame)
-
-    def _quoted(
-        self, position: int, mode: int, frame: Frame | None, *, check: bool
-    ) -> State | None:
-        if mode not in TEXTS:
-            return None
+        if sign != '"':
+            balanced = self._balances(position, frame, _CHANGE.get(sign, 0))
+            return self._follow(sign, position, mode, frame) if balanced else None
         close = self._next_mark(position)
-        if close >= self._size or (check and not self._balances(close + 1, frame)):
+        if close >= self._size or not self._balances(close + 1, frame):
             return None
-        return self._string(self._text[position:close], close + 1, mode, frame)
+        return self._add_text(self.text[position:close], close + 1, mode, frame)
 
-    def _string(self, raw: str, position: int, mode: int, frame: Frame | None) -> State | None:
+    def _add_text(self, raw: str, position: int, mode: int, frame: Frame | None) -> State | None:
         """Return the state at `position`, behind a string with the undecoded content `raw`."""
         self._work.spend(len(raw) // CHARS_FOR_EACH_STEP)
         try:
@@ -279,20 +264,6 @@ class SlipSearch(Machine):
         if end != len(raw) + 1:
             return None
         return self._follow('"', position, mode, frame, value)
-
-    def _scalar(self, position: int, mode: int, frame: Frame | None) -> State | None:
-        match = NUMBER.match(self._text, position) or _WORD.match(self._text, position)
-        if match is None or not _DELIMITER.match(self._text, match.end()):
-            return None
-        source = match.group()
-        try:
-            value = WORDS[source] if source in WORDS else parse_number(source, position)
-        except ReadError:
-            return None
-        return self._follow(SCALAR, match.end(), mode, frame, value)
-
-    def _spend(self, units: int) -> None:
-        self._work.spend(units)
 
     # -- brackets ----------------------------------------------------------------------------
 
@@ -304,7 +275,7 @@ class SlipSearch(Machine):
         """
         self._signs = array("q")
         kinds = []
-        for match in re.finditer(r'\\.|[{}\[\]"]', self._text, re.DOTALL):
+        for match in re.finditer(r'\\.|[{}\[\]"]', self.text, re.DOTALL):
             if match.group()[0] != "\\":
                 self._signs.append(match.start())
                 kinds.append(match.group())

@@ -40,14 +40,16 @@ __all__ = ["Tokens"]
 MAX_INNER_QUOTES = 1_000
 """Unescaped quotes inside the strings of one text; each costs a lookahead."""
 
+_NUMBER_END = re.compile(DELIMITER.pattern + r'|["{\[:]')
 _MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
 
 
 class Tokens:
     """The scalars, strings and comments of one text."""
 
-    def __init__(self, text: str, work: Work) -> None:
+    def __init__(self, text: str, work: Work, *, exact: bool) -> None:
         self.text = text
+        self._exact = exact
         self._work = work
         self._size = len(text)
         self._inner_quotes = 0
@@ -97,16 +99,16 @@ class Tokens:
     def _read_scalar(self, position: int, role: str) -> tuple[Any, int, str | None]:
         """Parse a number, word or bare text: value, end, and source text if the value loses it."""
         text = self.text
-        match = GROUPED.match(text, position)
+        match = None if self._exact else GROUPED.match(text, position)
         if match is not None and role == "member" and _MEMBER_END.match(text, match.end()):
             # What follows is no key, so that the commas belong to the number.
             return match.group(), match.end(), None
         match = NUMBER.match(text, position)
-        if match is not None and DELIMITER.match(text, match.end()):
+        if match is not None and _NUMBER_END.match(text, match.end()):
             self._number_end = match.end()
             return parse_number(match.group(), position), match.end(), match.group()
         match = OTHER_NUMBER.match(text, position)
-        if match is not None and DELIMITER.match(text, match.end()):
+        if match is not None and _NUMBER_END.match(text, match.end()):
             source = match.group()
             if not LEADING_ZERO.match(source):
                 self._number_end = match.end()
@@ -114,7 +116,7 @@ class Tokens:
                 self._record("number_form", source, repr(value))
                 return value, match.end(), source
         match = BARE.match(text, position)
-        if match is None or not DELIMITER.match(text, match.end()):
+        if match is None or not (self._exact or DELIMITER.match(text, match.end())):
             raise ReadError(position, cut=position >= self._size)
         return self._read_word(match.group().rstrip(), position)
 
@@ -126,7 +128,7 @@ class Tokens:
             value = OTHER_WORDS[word]
             self._record("literal", word, json.dumps(value))
             return value, end, word
-        if end >= self._size:
+        if self._exact or end >= self._size:
             raise ReadError(end, cut=True)
         if word.casefold() in NO_WORDS or OMISSION.search(word) or SLIP.fullmatch(word):
             raise ReadError(position, ambiguous=True)
@@ -158,7 +160,7 @@ class Tokens:
     def _read_string(self, position: int, role: str) -> tuple[str, int]:
         text = self.text
         mark = text[position]
-        if mark == '"' and text.startswith('"""', position):
+        if mark == '"' and not self._exact and text.startswith('"""', position):
             if not text.startswith('""""', position) and self._can_close(position + 2, role):
                 return "", position + 2
             return self._read_long_string(position)
@@ -169,7 +171,7 @@ class Tokens:
         while True:
             part, end = self._read_segment(end, mark)
             parts.append(part)
-            if self._can_close(end, role):
+            if self._exact or self._can_close(end, role):
                 break
             self._inner_quotes += 1
             if self._inner_quotes > MAX_INNER_QUOTES:
@@ -201,7 +203,7 @@ class Tokens:
         """Return the decoded text up to the next closing mark, and the position after the mark."""
         text = self.text
         if mark == '"':
-            for strict in (True, False):
+            for strict in (True,) if self._exact else (True, False):
                 try:
                     value, end = scanstring(text, position, strict)
                 except ValueError:

@@ -15,9 +15,9 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 
 from ._edits import Repair, Repairs
 from ._names import normalize
-from ._notation import ReadError
 from ._reader import Reader
 from ._reading import Reading
+from ._tokens import ReadError
 from ._work import Work, WorkExceededError
 
 __all__ = [
@@ -82,37 +82,28 @@ class Candidate:
     """True for a list that may be a citation in prose: ``[1]``, ``[1, 2]``."""
 
 
-def find_candidates(
-    text: str,
-    names: Collection[str],
-    work: Work | None = None,
-    *,
-    ended: bool | None = None,
-) -> list[Candidate]:
+def find_candidates(text: str, names: Collection[str], work: Work | None = None) -> list[Candidate]:
     """Return the values in `text` outside thinking, in order.
 
     Args:
         text: The model's answer.
         names: Normalized property names of the schema.
         work: Counts the work.
-        ended: True if the text is known to be complete, False if it is known to be truncated.
 
     Raises:
         AmbiguousTextError: If part of the text was meant as data and has no single reading, or is
             too much work.
     """
     try:
-        return _find_candidates(text, names, work or Work(text), ended)
+        return _find_candidates(text, names, work or Work(text))
     except WorkExceededError:
         raise AmbiguousTextError from None
 
 
-def _find_candidates(
-    text: str, names: Collection[str], work: Work, ended: bool | None
-) -> list[Candidate]:
+def _find_candidates(text: str, names: Collection[str], work: Work) -> list[Candidate]:
     member = _MEMBER_START.match(text)
     if member is not None:
-        return [_read_members(text, member.end(), work, ended)]
+        return [_read_members(text, member.end(), work)]
     channels = list(_CHANNEL.finditer(text))
     begin = position = channels[-1].end() if channels else 0
     found: list[Candidate] = []
@@ -135,7 +126,7 @@ def _find_candidates(
         starts += 1
         if starts > MAX_OPENERS:
             raise AmbiguousTextError
-        candidate, position = _read_at(text, mark.start(), names, work, ended)
+        candidate, position = _read_at(text, mark.start(), names, work)
         if candidate is not None:
             found.append(candidate)
             taken.append((candidate.start, candidate.end, False))
@@ -209,12 +200,12 @@ def _end_of_thinking(text: str, mark: re.Match[str]) -> int:
 
 
 def _read_at(
-    text: str, start: int, names: Collection[str], work: Work, ended: bool | None
+    text: str, start: int, names: Collection[str], work: Work
 ) -> tuple[Candidate | None, int]:
     """Return the value that starts at `start`, or None for prose, and the next position."""
     if _ESCAPED_START.match(text, start):
         return _read_escaped(text, start, work)
-    reader = Reader(text, work, ended)
+    reader = Reader(text, work)
     try:
         reading = reader.read(start)
     except ReadError as failure:
@@ -264,10 +255,10 @@ def _unescape(found: re.Match[str]) -> str:
     return plain
 
 
-def _read_members(text: str, start: int, work: Work, ended: bool | None) -> Candidate:
+def _read_members(text: str, start: int, work: Work) -> Candidate:
     """Parse ``"key": value`` pairs without the opener; nothing may follow them."""
     try:
-        reading = Reader(text, work, ended).read_members(start)
+        reading = Reader(text, work).read_members(start)
     except ReadError as failure:
         raise AmbiguousTextError(cut=failure.cut) from None
     if _TAIL.fullmatch(text, reading.end) is None:

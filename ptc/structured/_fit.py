@@ -20,8 +20,8 @@ from ._edits import Repairs
 from ._envelopes import GENERIC
 from ._keywords import map_subschemas
 from ._names import collect_property_names, normalize
-from ._notation import GROUPED
 from ._reading import json_equal
+from ._tokens import GROUPED
 from ._violations import pointer
 from ._work import Work
 

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from ._machine import MAX_DEPTH
+from ._reader import MAX_DEPTH
 
 __all__ = ["Incremental"]
 

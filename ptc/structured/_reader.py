@@ -1,6 +1,7 @@
-"""Read one JSON-like value in a single pass, in any notation, and record every repair.
+"""Read a JSON-like value token by token, in any notation, and record every repair.
 
-It knows notations (JSON, JavaScript, Python), but no schema. Ambiguous text is rejected. A text
+A state is a position, the open containers and the place in the schema. States are immutable, so
+that `SlipSearch` can continue from any of them in several ways. Ambiguous text is rejected. A text
 that ends inside a word, number or string, or after a comma or colon, was truncated and is rejected
 as a whole.
 """
@@ -8,26 +9,12 @@ as a whole.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from ._edits import Repairs
-from ._machine import (
-    COLON,
-    DONE,
-    EMPTY,
-    FIRST_KEY,
-    ITEM,
-    KEY,
-    KEYS,
-    MAX_DEPTH,
-    NEXT,
-    SCALAR,
-    VALUE,
-    Frame,
-    Machine,
-    State,
-    path_of,
-)
-from ._notation import (
+from ._places import Place
+from ._reading import OpenEnd, Reading, json_equal
+from ._tokens import (
     CLOSER,
     IDENTIFIER,
     ITEM_AHEAD,
@@ -37,20 +24,91 @@ from ._notation import (
     SEPARATOR,
     SPACE,
     ReadError,
+    Tokens,
 )
-from ._places import Place
-from ._reading import OpenEnd, Reading
-from ._tokens import Tokens
 from ._violations import pointer
 from ._work import Work
 
-__all__ = ["Reader"]
+__all__ = ["ALLOWED", "COLON", "DONE", "KEYS", "MAX_DEPTH", "TEXTS", "VALUE", "Frame", "Reader",
+           "State", "path_of"]  # fmt: skip
+
+
+MAX_DEPTH = 100
+"""Deepest nesting that is repaired. Real answers stay below 20."""
+
+VALUE, ITEM, KEY, FIRST_KEY, COLON, NEXT, DONE = range(7)
+"""Modes: a list's first item and an object's first key may also be its closing bracket."""
+KEYS = frozenset((KEY, FIRST_KEY))
+TEXTS = frozenset((VALUE, ITEM, KEY, FIRST_KEY))
+SCALAR = "0"
+"""The sign of a number or a word."""
+ALLOWED = {
+    VALUE: '{["',
+    ITEM: '{["]',
+    KEY: '"',
+    FIRST_KEY: '"}',
+    COLON: ":",
+    NEXT: ",}]",
+    DONE: "",
+}
+EMPTY = {"{": FIRST_KEY, "[": ITEM, "(": ITEM}
+_OPENERS = {"}": "{", "]": "[", ")": "("}
+
+
+class Frame:
+    """An open container; shared by all states that have it on their stack."""
+
+    __slots__ = ("column", "count", "depth", "entries", "key", "opener", "outer", "place", "start")
+
+    def __init__(self, outer: Frame | None, opener: str, place: Place, start: int) -> None:
+        self.outer = outer
+        self.opener = opener
+        self.place = place
+        self.start = start
+        self.depth: int = 1 if outer is None else outer.depth + 1
+        self.entries: Any = None
+        """The last entry and, inside it, those before: ``(before, key, value, source)``."""
+        self.key: str | None = None
+        self.count = 0
+        self.column: int | None = None
+        """Column of the entries that begin a line."""
+
+    def with_key(self, key: str) -> Frame:
+        """Return a copy that awaits the value of `key`."""
+        copy = Frame(self.outer, self.opener, self.place, self.start)
+        copy.entries, copy.count, copy.column = self.entries, self.count, self.column
+        copy.key = key
+        return copy
+
+    def with_value(self, value: Any, source: Any) -> Frame:
+        """Return a copy with one entry more."""
+        copy = Frame(self.outer, self.opener, self.place, self.start)
+        copy.entries = (self.entries, self.key, value, source)
+        copy.count, copy.column = self.count + 1, self.column
+        return copy
+
+
+State = tuple[int, int, Frame | None, Any]
+"""Position, mode, innermost container; in `DONE`, the whole value and its sources."""
+
+
+def path_of(frame: Frame | None) -> tuple[str | int, ...]:
+    """Return the path of the next value in `frame`."""
+    parts: list[str | int] = []
+    while frame is not None:
+        if frame.opener != "{":
+            parts.append(frame.count)
+        elif frame.key is not None:
+            parts.append(frame.key)
+        frame = frame.outer
+    return tuple(reversed(parts))
+
 
 TOKEN_WORK = 3
 _ANYTHING = Place(True)
 
 
-class Reader(Tokens, Machine):
+class Reader(Tokens):
     """Reads values out of one text.
 
     Attributes:
@@ -63,7 +121,6 @@ class Reader(Tokens, Machine):
         self,
         text: str,
         work: Work,
-        ended: bool | None = None,
         *,
         root: Place = _ANYTHING,
         exact: bool = False,
@@ -73,14 +130,12 @@ class Reader(Tokens, Machine):
         Args:
             text: The model's answer.
             work: Counts the work.
-            ended: See `recover`.
             root: Place of the value in the schema.
             exact: True if every sign must stand where it belongs: other notations are read, but no
                 missing comma, closer or escape, and no bare text.
         """
-        Tokens.__init__(self, text, work, exact=exact)
-        Machine.__init__(self, root)
-        self._ended = ended
+        super().__init__(text, work, exact=exact)
+        self._root = root
         self._reset()
 
     def _reset(self) -> None:
@@ -111,9 +166,6 @@ class Reader(Tokens, Machine):
             state = self._step(state)
         value, sources = state[3]
         return Reading(value, state[0], self._repairs, sources or {}, self._ends)
-
-    def _spend(self, units: int) -> None:
-        self._work.spend(units)
 
     def _record(self, kind: str, before: object, after: object) -> None:
         self._repairs.add(pointer(path_of(self._frame)), kind, before, after)
@@ -241,7 +293,7 @@ class Reader(Tokens, Machine):
     def _end(self, before: int, position: int, mode: int, frame: Frame) -> State:
         """Close a container that the text left open."""
         text = self.text
-        unknown = not self._ended or text.endswith(".")
+        unknown = not self._work.ended or text.endswith(".")
         at_end = position >= self._size
         if self._exact or (at_end and unknown and self._number_end >= self._size):
             # The next digit may have been truncated.
@@ -249,7 +301,7 @@ class Reader(Tokens, Machine):
         if (
             mode not in (NEXT, ITEM, FIRST_KEY)
             or not frame.count
-            or (at_end and self._ended is False)
+            or (at_end and self._work.ended is False)
         ):
             # The text was truncated right after the opener: the container need not be empty.
             raise ReadError(position, cut=True)
@@ -257,7 +309,7 @@ class Reader(Tokens, Machine):
         # that ends without a comma ends the innermost container only.
         first = SPACE.match(text, frame.start).group()  # type: ignore[union-attr]  # matches always
         multiline = "\n" in first and "\n" in text[before:position] and not self._ends
-        certain = self._ended or not at_end or multiline
+        certain = self._work.ended or not at_end or multiline
         following = self._close(position, frame)
         if following is None:
             raise ReadError(position, ambiguous=True)
@@ -270,3 +322,72 @@ class Reader(Tokens, Machine):
         self._ends.append(OpenEnd(path, frame.opener, frozenset(keys), certain))
         self._record("missing_closer", "", CLOSER[frame.opener])
         return following
+
+    # -- the machine -------------------------------------------------------------------------
+
+    def _follow(
+        self, sign: str, end: int, mode: int, frame: Frame | None, value: Any = None,
+        source: str | None = None,
+    ) -> State | None:  # fmt: skip
+        """Return the state at `end`, behind `sign`; None if it cannot stand there.
+
+        `value` is that of a string or scalar, and `source` its text if the value does not tell it.
+        """
+        if sign in '"0':
+            if mode not in KEYS:
+                return self._add(end, frame, value, source) if mode in TEXTS else None
+            if sign == SCALAR or frame is None or frame.place.member(value) is None:
+                return None
+            return end, COLON, frame.with_key(value), None
+        if sign in "{[(":
+            return self._open(sign, end, mode, frame)
+        if frame is None or sign not in ALLOWED[mode].replace("]", "])"):
+            return None
+        if sign == ":":
+            return end, VALUE, frame, None
+        if sign == ",":
+            return end, KEY if frame.opener == "{" else VALUE, frame, None
+        return self._close(end, frame) if _OPENERS[sign] == frame.opener else None
+
+    def _open(self, sign: str, end: int, mode: int, frame: Frame | None) -> State | None:
+        place = self._place(frame) if mode in (VALUE, ITEM) else None
+        if place is None or not place.takes("object" if sign == "{" else "array"):
+            return None
+        if frame is not None and frame.depth >= MAX_DEPTH:
+            return None
+        return end, EMPTY[sign], Frame(frame, sign, place, end), None
+
+    def _place(self, frame: Frame | None) -> Place | None:
+        """Return the place of the next value in `frame`."""
+        if frame is None:
+            return self._root
+        if frame.key is not None:
+            return frame.place.member(frame.key)
+        return frame.place.item(frame.count)
+
+    def _add(self, end: int, frame: Frame | None, value: Any, source: Any = None) -> State | None:
+        """Return the state behind `value`, if the schema may accept it there."""
+        place = self._place(frame)
+        if place is None or not place.admits(value):
+            return None
+        if frame is None:
+            return end, DONE, None, (value, source)
+        return end, NEXT, frame.with_value(value, source), None
+
+    def _close(self, end: int, frame: Frame) -> State | None:
+        entries, listed = frame.entries, []
+        while entries is not None:
+            entries, key, value, source = entries
+            listed.append((key, value, source))
+        listed.reverse()
+        self._work.spend(len(listed))
+        if frame.opener != "{":
+            sources = {index: one[2] for index, one in enumerate(listed) if one[2]}
+            return self._add(end, frame.outer, [value for _, value, _ in listed], sources)
+        members: dict[str, Any] = {key: value for key, value, _ in listed}
+        if len(members) < len(listed):
+            if not all(json_equal(members[key], value) for key, value, _ in listed):
+                return None
+            self._record("repeated_key", "", "")
+        named = {key: source for key, _, source in listed if source}
+        return self._add(end, frame.outer, members, named)

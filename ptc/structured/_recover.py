@@ -108,33 +108,25 @@ def recover(text: str, schema: Any, *, ended: bool | None = None) -> Recovered |
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
             try:
-                return _Recovery(text, contract, Work(text), ended).recover_string(value)
+                return _Recovery(text, contract, Work(text, ended)).recover_string(value)
             except WorkExceededError:
                 return None
     try:
-        return _recover_damaged(text, contract, Work(text), ended)
+        return _recover_damaged(text, contract, Work(text, ended))
     except WorkExceededError:
         return None
 
 
-def _recover_damaged(
-    text: str, contract: Contract, work: Work, ended: bool | None
-) -> Recovered | None:
+def _recover_damaged(text: str, contract: Contract, work: Work) -> Recovered | None:
     work.spend(len(text) // 16)
-    found = _Recovery(text, contract, work, ended).recover_any()
+    found = _Recovery(text, contract, work).recover_any()
     if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
         return found
-    decided = _decide(found, text, contract, work, ended)
-    return (
-        _recover_encoded(text, contract, work, ended)
-        if decided is None and found is None
-        else decided
-    )
+    decided = _decide(found, text, contract, work)
+    return _recover_encoded(text, contract, work) if decided is None and found is None else decided
 
 
-def _recover_encoded(
-    text: str, contract: Contract, work: Work, ended: bool | None
-) -> Recovered | None:
+def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | None:
     """Recover from a text in which every quotation mark, or every brace, is escaped."""
     plain = text.strip()
     if _ENTITY.search(plain) and '"' not in plain:
@@ -150,7 +142,7 @@ def _recover_encoded(
             return None
     else:
         return None
-    found = _Recovery(plain, contract, work, ended).recover_any()
+    found = _Recovery(plain, contract, work).recover_any()
     if found is None or any(repair.kind in _STRUCTURAL for repair in found.repairs):
         return None
     escaped = Repair("", "escaped_text", text[:40], plain[:40])
@@ -170,9 +162,7 @@ def _is_doubled(text: str, sign: str) -> bool:
     return bool(runs) and all(len(run) % 2 == 0 for run in runs)
 
 
-def _decide(
-    found: Recovered | None, text: str, contract: Contract, work: Work, ended: bool | None
-) -> Recovered | None:
+def _decide(found: Recovered | None, text: str, contract: Contract, work: Work) -> Recovered | None:
     """Compare `found`, which took a structural repair, with the readings at one edit."""
     if found is not None and _swallows_key(found, contract):
         found = None
@@ -192,7 +182,7 @@ def _decide(
         return None
     if first.swallows:
         return None
-    if found is not None or (search.truncated and not (ended and body[-1:] not in ",:{[.")):
+    if found is not None or (search.truncated and not (work.ended and body[-1:] not in ",:{[.")):
         return found if found is not None and json_equal(found.value, first.value) else None
     outside = [
         Repair("", "surrounding_text", part.strip()[:200], "")
@@ -253,8 +243,7 @@ def was_cut(text: str) -> bool:
 class _Recovery:
     """Recovery of one text against one contract."""
 
-    def __init__(self, text: str, contract: Contract, work: Work, ended: bool | None) -> None:
-        self._ended = ended
+    def __init__(self, text: str, contract: Contract, work: Work) -> None:
         self._text = text
         self._work = work
         self._contract = contract
@@ -272,7 +261,7 @@ class _Recovery:
     def recover_any(self) -> Recovered | None:
         """Recover the only conforming value of the text."""
         try:
-            found = find_candidates(self._text, self._names, self._work, ended=self._ended)
+            found = find_candidates(self._text, self._names, self._work)
         except (AmbiguousTextError, RecursionError):
             return None
         if not found:
@@ -305,7 +294,7 @@ class _Recovery:
         if any(self._contradicts(c, first.value) for c in failed):
             return None
         repairs = (*self._surrounding_repairs(candidate), *first.repairs)
-        if _is_doubtful(first, repairs, len(values), ended=self._ended is not False):
+        if _is_doubtful(first, repairs, len(values), ended=self._work.ended is not False):
             return None
         return Recovered(first.value, repairs)
 
@@ -358,7 +347,7 @@ class _Recovery:
         readings = [c.reading for c in found]
         ends = any(r.open_ends for r in readings)
         whole = all(isinstance(r.value, dict) for r in readings)
-        if self._ended is False or not whole or ends or not are_adjacent(self._text, found):
+        if self._work.ended is False or not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")

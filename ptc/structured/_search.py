@@ -17,21 +17,20 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
-from ._machine import (
+from ._places import Place
+from ._reader import (
     ALLOWED,
     COLON,
     DONE,
-    FIRST_KEY,
-    KEY,
+    KEYS,
     TEXTS,
     VALUE,
     Frame,
+    Reader,
     State,
     path_of,
 )
-from ._notation import ReadError
-from ._places import Place
-from ._reader import Reader
+from ._tokens import ReadError
 from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
@@ -199,7 +198,7 @@ class SlipSearch(Reader):
             following = self._add_text(text[start:close] + '\\"', close + 2, mode, frame)
             if following is not None:
                 yield Edit("missing_escape", close, '"', '\\"', following)
-        ends = _ENDS[":" if mode in (KEY, FIRST_KEY) else frame.opener]
+        ends = _ENDS[":" if mode in KEYS else frame.opener]
         for match in ends.finditer(text, start, min(close + 1, self._size)):
             self._work.spend(1)
             here = match.start()

@@ -18,12 +18,14 @@ class Work:
     """Counts the work done for one text; not a clock, so that the same text has the same result.
 
     Attributes:
+        ended: True if the text is known to be complete, False if it is known to be truncated.
         done: Units so far.
     """
 
-    __slots__ = ("_limit", "done")
+    __slots__ = ("_limit", "done", "ended")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, ended: bool | None = None) -> None:
+        self.ended = ended
         self.done = 0
         self._limit = min(WORK_FOR_EACH_CHAR * len(text) + SPARE_WORK, MAX_WORK)
 

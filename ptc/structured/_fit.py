@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -80,12 +79,12 @@ class Fitter:
         self._trials = 0
         self._work = work
         self._branches = _count_branches(contract.schema)
-        self._size = 0
+        self._copied = self._size = 1
 
     def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
         """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
-        self._size = 1
         root = [self._copy(value)]
+        self._size = self._copied
         for _ in range(MAX_ROUNDS):
             errors = self._errors(root)
             if not errors:
@@ -140,15 +139,13 @@ class Fitter:
         self._trials += 1
         if self._trials > MAX_TRIALS:
             return None
-        undo = [self._apply(root, edit) for edit in fix]
-        try:
-            for error in self._errors(root):
-                if _error_path(root, error)[: len(path)] == path:
-                    return None
-            return (self._copy(_get(root, path)),)
-        finally:
-            for revert in reversed(undo):
-                revert()
+        trial = [self._copy(root[0])]
+        for edit in fix:
+            self._apply(trial, edit)
+        errors = self._errors(trial)
+        if any(_error_path(trial, error)[: len(path)] == path for error in errors):
+            return None
+        return (_get(trial, path),)
 
     # -- fixes for one error -----------------------------------------------------------------
 
@@ -299,29 +296,21 @@ class Fitter:
     def _copy(self, value: Any) -> Any:
         if not isinstance(value, dict | list):
             return value
-        self._size += len(value)
+        self._copied += len(value)
         self._work.spend(len(value))
         if isinstance(value, list):
             return [self._copy(item) for item in value]
         return {key: self._copy(item) for key, item in value.items()}
 
-    def _apply(self, root: list[Any], edit: Edit) -> Callable[[], None]:
-        """Apply the edit and return a function that undoes it."""
+    def _apply(self, root: list[Any], edit: Edit) -> None:
         holder: Any = _get(root, edit.path[:-1]) if edit.path else root
         key: Any = edit.path[-1] if edit.path else 0
         if edit.key is None:
-            before = holder[key]
             holder[key] = edit.after
-            return lambda: holder.__setitem__(key, before)
+            return
         items = list(holder.items())
         holder.clear()
         holder.update((edit.key if name == key else name, item) for name, item in items)
-
-        def undo() -> None:
-            holder.clear()
-            holder.update(items)
-
-        return undo
 
 
 def _copy_sources(node: Any) -> Any:

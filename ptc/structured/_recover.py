@@ -32,7 +32,6 @@ from ._places import Place, property_names_at
 from ._reading import OpenEnd, Reading, json_equal
 from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
-from ._violations import pointer
 from ._work import Work, WorkExceededError
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
@@ -189,10 +188,7 @@ def _decide(found: Recovered | None, text: str, contract: Contract, work: Work) 
         for part in text.split(body, 1)
         if part.strip()
     ]
-    repair = Repair(
-        pointer(first.path), first.kind, first.around, f"{first.before!r} -> {first.after!r}"
-    )
-    return Recovered(first.value, (*outside, repair))
+    return Recovered(first.value, (*outside, *search.list_repairs(first.edit)))
 
 
 def _swallows_key(found: Recovered, contract: Contract) -> bool:

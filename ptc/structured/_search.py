@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
+from ._edits import Repair
 from ._places import Place
 from ._reader import (
     ALLOWED,
@@ -31,6 +32,7 @@ from ._reader import (
     path_of,
 )
 from ._tokens import ReadError
+from ._violations import pointer
 from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
@@ -59,12 +61,13 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit of the text, and the state behind it."""
+    """One edit of the text, between two states."""
 
     kind: str
     position: int
     before: str
     after: str
+    start: State
     state: State
 
 
@@ -73,12 +76,7 @@ class Slip:
     """A value that the schema may accept, and the edit that leads to it."""
 
     value: Any
-    path: tuple[str | int, ...]
-    kind: str
-    before: str
-    after: str
-    around: str
-    """The text around the edit."""
+    edit: Edit
     weight: int
     """Only the readings of the least weight are compared."""
     swallows: bool
@@ -89,6 +87,7 @@ class SlipSearch(Reader):
     """Search in `text`, which is meant to be one value at the place `root` of the schema."""
 
     def __init__(self, text: str, root: Place, work: Work) -> None:
+        self._decided = False
         super().__init__(text, work, root=root, exact=True)
         work.spend(self._size // 8)
         self._bent = 0
@@ -107,10 +106,7 @@ class SlipSearch(Reader):
                 if len(found) > MAX_FOUND:
                     raise WorkExceededError
                 if value is not None:
-                    around = self.text[max(0, edit.position - 20) : edit.position + 20]
-                    path, weight = path_of(state[2]), self._weigh(state, edit)
-                    part = (edit.kind, edit.before, edit.after, around, weight)
-                    found.append(Slip(value[0], path, *part, self._swallows(edit)))
+                    found.append(Slip(value[0], edit, self._weigh(edit), self._swallows(edit)))
         return found
 
     def _read_states(self) -> list[State]:
@@ -142,11 +138,11 @@ class SlipSearch(Reader):
             state = self._advance(state)
         return None
 
-    def _weigh(self, state: State, edit: Edit) -> int:
+    def _weigh(self, edit: Edit) -> int:
         """Return 3 against the layout, 2 for an odd key, 0 for a closer at the end, or else 1."""
         if self._bent:
             return 3
-        if state[1] == DONE and not self.text[state[0] :].strip("}] \t\r\n"):
+        if edit.start[1] == DONE and not self.text[edit.start[0] :].strip("}] \t\r\n"):
             return 0
         frame = edit.state[2]
         if frame is None or edit.state[1] != COLON or frame.key is None:
@@ -177,19 +173,20 @@ class SlipSearch(Reader):
                 continue
             following = self._apply(wanted, position, mode, frame)
             if following is not None:
-                yield Edit("missing_sign", position, "", wanted, following)
+                yield Edit("missing_sign", position, "", wanted, state, following)
             if sign in SIGNS:
                 following = self._apply(wanted, position + 1, mode, frame)
                 if following is not None:
-                    yield Edit("wrong_sign", position, sign, wanted, following)
+                    yield Edit("wrong_sign", position, sign, wanted, state, following)
         if sign in SIGNS and self._balances(position + 1, frame):
-            yield Edit("extra_sign", position, sign, "", (position + 1, mode, frame, state[3]))
+            following = (position + 1, mode, frame, state[3])
+            yield Edit("extra_sign", position, sign, "", state, following)
         if sign == '"' and mode in TEXTS and frame is not None:
-            yield from self._shorter_strings(position + 1, mode, frame)
+            yield from self._shorter_strings(state, position + 1, frame)
 
-    def _shorter_strings(self, start: int, mode: int, frame: Frame) -> Iterator[Edit]:
+    def _shorter_strings(self, state: State, start: int, frame: Frame) -> Iterator[Edit]:
         """Yield the strings that begin at `start` and end before the next quotation mark."""
-        text = self.text
+        text, mode = self.text, state[1]
         close = self._next_mark(start)
         if text[close + 1 : close + 2] == '"' and _MEASURE.search(
             text[max(start, close - 9) : close]
@@ -197,7 +194,7 @@ class SlipSearch(Reader):
             # Inches: the first of two marks may belong to the string.
             following = self._add_text(text[start:close] + '\\"', close + 2, mode, frame)
             if following is not None:
-                yield Edit("missing_escape", close, '"', '\\"', following)
+                yield Edit("missing_escape", close, '"', '\\"', state, following)
         ends = _ENDS[":" if mode in KEYS else frame.opener]
         for match in ends.finditer(text, start, min(close + 1, self._size)):
             self._work.spend(1)
@@ -210,7 +207,7 @@ class SlipSearch(Reader):
                 if self._balances(position, frame):
                     following = self._add_text(text[start:stop], position, mode, frame)
                     if following is not None:
-                        yield Edit(kind, stop, sign, '"', following)
+                        yield Edit(kind, stop, sign, '"', state, following)
 
     # -- the machine -------------------------------------------------------------------------
 
@@ -218,7 +215,22 @@ class SlipSearch(Reader):
         return self._skip_blank(position)
 
     def _record(self, kind: str, before: object, after: object) -> None:
-        """Record nothing: most readings lead nowhere."""
+        """Record nothing while searching: most readings lead nowhere."""
+        if self._decided:
+            super()._record(kind, before, after)
+
+    def list_repairs(self, edit: Edit) -> list[Repair]:
+        """Return the repairs of the reading with `edit`."""
+        self._decided = True
+        state: State | None = (0, VALUE, None, None)
+        while state is not None and state[:2] != edit.start[:2]:
+            state = self._advance(state)
+        around = self.text[max(0, edit.position - 20) : edit.position + 20]
+        change = f"{edit.before!r} -> {edit.after!r}"
+        path = pointer(path_of(edit.start[2]))
+        self._repairs.made.append(Repair(path, edit.kind, around, change))
+        self._finish(edit.state)
+        return self._repairs.made
 
     def _advance(self, state: State) -> State | None:
         """Read the next token."""

@@ -50,6 +50,7 @@ _MEMBER_START = re.compile(
 _QUOTED_KEY = re.compile(
     r"[\w\s\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
 )
+_PART_BEFORE = re.compile("[\"\u201c]|'\\s|^\\s*\\w+\\s*:\\s*$")
 _GLUED = re.compile(r"[\"'.\u201d]?\w")
 _BEFORE_PART = re.compile(r"[\"'\u201d\d}\]]\s*,\s*$|[\"\u201c][^\"\u201d\n]{1,100}[\"\u201d]\s*$")
 _SPACES = " \t\r\n"
@@ -160,7 +161,7 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
             raise AmbiguousTextError
         _check_gap(gap, last=index == len(gaps) - 1)
     closers = any(gap.lstrip(_SPACES)[:1] in ("}", "]") for gap in gaps if gap.strip())
-    if closers and (len(gaps) > 2 or re.search("[\"\u201c]|'\\s", gaps[0])):
+    if closers and (len(gaps) > 2 or _PART_BEFORE.search(gaps[0])):
         # One extra closer is a slip after one value; after several it may close any of them.
         raise AmbiguousTextError
 

@@ -225,7 +225,8 @@ class Reader(Tokens):
             self.quoted = True
             return key, end
         match = IDENTIFIER.match(text, position)
-        if match is None or (self._exact and not KEY_AHEAD.match(text, position)):
+        if match is None or (self._exact and text[match.end() : match.end() + 1] in PAIRS):
+            # `name"`: a mark is missing.
             raise ReadError(position)
         self._record("unquoted_key", match.group(), json.dumps(match.group()))
         return match.group(), match.end()

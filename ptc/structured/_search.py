@@ -99,9 +99,9 @@ class SlipSearch(Reader):
         """Return the readings at one edit; none if the text is readable as it is."""
         self._index_signs()
         found: list[Slip] = []
-        for state in self._read_states():
+        for state, bent in self._read_states():
             for edit in self._edits(state):
-                self._bent = 0
+                self._bent = bent
                 value = self._finish(edit.state)
                 if len(found) > MAX_FOUND:
                     raise WorkExceededError
@@ -109,17 +109,20 @@ class SlipSearch(Reader):
                     found.append(Slip(value[0], edit, self._weigh(edit), self._swallows(edit)))
         return found
 
-    def _read_states(self) -> list[State]:
-        """Return the states up to the unreadable point; none if the text is readable."""
-        states: list[State] = []
+    def _read_states(self) -> list[tuple[State, int]]:
+        """Return the states up to the unreadable point; none if the text is readable.
+
+        With each, the entries before it that are not in the column of their neighbours.
+        """
+        states: list[tuple[State, int]] = []
         state: State | None = (0, VALUE, None, None)
         while state is not None:
-            states.append(state)
+            states.append((state, self._bent))
             if self._skip(state[0]) >= self._size:
                 self.truncated = state[1] != DONE
                 return states if self.truncated else []
             state = self._advance(state)
-        self.truncated = self._ends_inside(states[-1])
+        self.truncated = self._ends_inside(states[-1][0])
         return states
 
     def _ends_inside(self, state: State) -> bool:

@@ -9,6 +9,7 @@ as a whole.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ._edits import Repairs
@@ -106,6 +107,8 @@ def path_of(frame: Frame | None) -> tuple[str | int, ...]:
 
 TOKEN_WORK = 3
 _ANYTHING = Place(True)
+_HALF_QUOTED = re.compile(r"[\"']|[ \t]*[\"']\s*:")
+"""The rest of a key that lost its first mark."""
 
 
 class Reader(Tokens):
@@ -225,8 +228,7 @@ class Reader(Tokens):
             self.quoted = True
             return key, end
         match = IDENTIFIER.match(text, position)
-        if match is None or (self._exact and text[match.end() : match.end() + 1] in PAIRS):
-            # `name"`: a mark is missing.
+        if match is None or (self._exact and _HALF_QUOTED.match(text, match.end())):
             raise ReadError(position)
         self._record("unquoted_key", match.group(), json.dumps(match.group()))
         return match.group(), match.end()

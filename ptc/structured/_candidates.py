@@ -29,9 +29,6 @@ __all__ = [
     "read_whole",
 ]
 
-MAX_OPENERS = 1_000
-"""Opening brackets that are tried; a text with more is rejected."""
-
 _THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
 _MARK = re.compile(
     rf"<\s*(?P<close>/?)\s*(?:{_THINKING})\b[^<>]{{0,100}}>"
@@ -110,7 +107,6 @@ def _find_candidates(text: str, names: Collection[str], work: Work) -> list[Cand
     found: list[Candidate] = []
     # Values and thinking: everything else is prose.
     taken: list[tuple[int, int, bool]] = []
-    starts = 0
     while (mark := _MARK.search(text, position)) is not None:
         work.spend(4)
         if mark.group() not in ("{", "["):
@@ -124,9 +120,6 @@ def _find_candidates(text: str, names: Collection[str], work: Work) -> list[Cand
                 position = _end_of_thinking(text, mark)
                 taken.append((mark.start(), position, True))
             continue
-        starts += 1
-        if starts > MAX_OPENERS:
-            raise AmbiguousTextError
         candidate, position = _read_at(text, mark.start(), names, work)
         if candidate is not None:
             found.append(candidate)

@@ -37,7 +37,7 @@ from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
 
-STEP_WORK = 5
+STEP_WORK = 7
 CHARS_FOR_EACH_STEP = 64
 """Characters that are copied in the time of a step."""
 MAX_FOUND = 200

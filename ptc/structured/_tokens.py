@@ -139,8 +139,8 @@ def _parse_other_number(source: str, position: int) -> int | float:
     return _parse_number(plain, position)
 
 
-MAX_INNER_QUOTES = 1_000
-"""Unescaped quotes inside the strings of one text; each costs a lookahead."""
+INNER_QUOTE_WORK = 8
+"""Each costs a lookahead."""
 
 _NUMBER_END = re.compile(_DELIMITER.pattern + r'|["{\[:]')
 _MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
@@ -154,7 +154,6 @@ class Tokens:
         self._exact = exact
         self._work = work
         self._size = len(text)
-        self._inner_quotes = 0
         self._number_end = -1
 
     def _record(self, kind: str, before: Any, after: Any) -> None:
@@ -275,9 +274,7 @@ class Tokens:
             parts.append(part)
             if self._exact or self._can_close(end, role):
                 break
-            self._inner_quotes += 1
-            if self._inner_quotes > MAX_INNER_QUOTES:
-                raise ReadError(end, ambiguous=True)
+            self._work.spend(INNER_QUOTE_WORK)
             before, after = text[end - 2 : end - 1], text[end : end + 1]
             apostrophe = text[end - 1] in "'\u2019" and before.isalnum() and after.isalpha()
             inch = (

@@ -29,6 +29,8 @@ __all__ = [
     "read_whole",
 ]
 
+OPENER_WORK = 20
+
 _THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
 _MARK = re.compile(
     rf"<\s*(?P<close>/?)\s*(?:{_THINKING})\b[^<>]{{0,100}}>"
@@ -108,7 +110,7 @@ def _find_candidates(text: str, names: Collection[str], work: Work) -> list[Cand
     # Values and thinking: everything else is prose.
     taken: list[tuple[int, int, bool]] = []
     while (mark := _MARK.search(text, position)) is not None:
-        work.spend(4)
+        work.spend(OPENER_WORK)
         if mark.group() not in ("{", "["):
             closing = any(mark.groupdict().values())
             if closing:

@@ -36,6 +36,7 @@ from ._work import Work, WorkExceededError
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
+READING_WORK = 100
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is parsed; the longest answers of models today are near 500,000."""
 
@@ -298,6 +299,7 @@ class _Recovery:
 
     def _conforming_values(self, reading: Reading) -> list[Recovered]:
         """Return the conforming interpretations of `reading`; two or more mean ambiguity."""
+        self._work.spend(READING_WORK)
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Work", "WorkExceededError"]
 
-MAX_WORK = 1_500_000
+MAX_WORK = 1_200_000
 """Units for one text, of about a microsecond each. Typical damage takes one for each character."""
 SPARE_WORK = 100_000
 WORK_FOR_EACH_CHAR = 30

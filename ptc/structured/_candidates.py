@@ -15,9 +15,10 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 
 from ._edits import Repair, Repairs
 from ._names import normalize
-from ._notation import ReadError
 from ._reader import Reader
 from ._reading import Reading
+from ._tokens import ReadError
+from ._work import Work, WorkExceededError
 
 __all__ = [
     "AmbiguousTextError",
@@ -28,8 +29,7 @@ __all__ = [
     "read_whole",
 ]
 
-MAX_OPENERS = 1_000
-"""Opening brackets that are tried; a text with more is rejected."""
+OPENER_WORK = 20
 
 _THINKING = r"think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis|inner_monologue"
 _MARK = re.compile(
@@ -49,12 +49,13 @@ _MEMBER_START = re.compile(
 _QUOTED_KEY = re.compile(
     r"[\w\s\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
 )
+_PART_BEFORE = re.compile("[\"\u201c]|'\\s|^\\s*\\w+\\s*:\\s*$")
 _GLUED = re.compile(r"[\"'.\u201d]?\w")
 _BEFORE_PART = re.compile(r"[\"'\u201d\d}\]]\s*,\s*$|[\"\u201c][^\"\u201d\n]{1,100}[\"\u201d]\s*$")
 _SPACES = " \t\r\n"
 _BRACKETS = re.compile(r"[{}\[\]]")
-_ROW_END = re.compile(r"[\s,]*\]?\s*")
-_NOTHING = re.compile(r"[\s,]*")
+_ROW_END = re.compile(r"[\s,]*+\]?\s*+")
+_NOTHING = re.compile(r"[\s,]*+")
 _TAIL = re.compile(r"[\s}\]`;]*(?:</?[\w|][^<>]{0,40}>\s*)*")
 
 
@@ -81,26 +82,35 @@ class Candidate:
     """True for a list that may be a citation in prose: ``[1]``, ``[1, 2]``."""
 
 
-def find_candidates(text: str, names: Collection[str]) -> list[Candidate]:
+def find_candidates(text: str, names: Collection[str], work: Work | None = None) -> list[Candidate]:
     """Return the values in `text` outside thinking, in order.
 
     Args:
         text: The model's answer.
         names: Normalized property names of the schema.
+        work: Counts the work.
 
     Raises:
-        AmbiguousTextError: If part of the text was meant as data and has no single reading.
+        AmbiguousTextError: If part of the text was meant as data and has no single reading, or is
+            too much work.
     """
+    try:
+        return _find_candidates(text, names, work or Work(text))
+    except WorkExceededError:
+        raise AmbiguousTextError from None
+
+
+def _find_candidates(text: str, names: Collection[str], work: Work) -> list[Candidate]:
     member = _MEMBER_START.match(text)
     if member is not None:
-        return [_read_members(text, member.end())]
+        return [_read_members(text, member.end(), work)]
     channels = list(_CHANNEL.finditer(text))
     begin = position = channels[-1].end() if channels else 0
     found: list[Candidate] = []
     # Values and thinking: everything else is prose.
     taken: list[tuple[int, int, bool]] = []
-    starts = 0
     while (mark := _MARK.search(text, position)) is not None:
+        work.spend(OPENER_WORK)
         if mark.group() not in ("{", "["):
             closing = any(mark.groupdict().values())
             if closing:
@@ -112,10 +122,7 @@ def find_candidates(text: str, names: Collection[str]) -> list[Candidate]:
                 position = _end_of_thinking(text, mark)
                 taken.append((mark.start(), position, True))
             continue
-        starts += 1
-        if starts > MAX_OPENERS:
-            raise AmbiguousTextError
-        candidate, position = _read_at(text, mark.start(), names)
+        candidate, position = _read_at(text, mark.start(), names, work)
         if candidate is not None:
             found.append(candidate)
             taken.append((candidate.start, candidate.end, False))
@@ -149,7 +156,7 @@ def _check_prose(text: str, begin: int, taken: list[tuple[int, int, bool]]) -> N
             raise AmbiguousTextError
         _check_gap(gap, last=index == len(gaps) - 1)
     closers = any(gap.lstrip(_SPACES)[:1] in ("}", "]") for gap in gaps if gap.strip())
-    if closers and (len(gaps) > 2 or re.search("[\"\u201c]|'\\s", gaps[0])):
+    if closers and (len(gaps) > 2 or _PART_BEFORE.search(gaps[0])):
         # One extra closer is a slip after one value; after several it may close any of them.
         raise AmbiguousTextError
 
@@ -188,11 +195,13 @@ def _end_of_thinking(text: str, mark: re.Match[str]) -> int:
     return end.end()
 
 
-def _read_at(text: str, start: int, names: Collection[str]) -> tuple[Candidate | None, int]:
+def _read_at(
+    text: str, start: int, names: Collection[str], work: Work
+) -> tuple[Candidate | None, int]:
     """Return the value that starts at `start`, or None for prose, and the next position."""
     if _ESCAPED_START.match(text, start):
-        return _read_escaped(text, start)
-    reader = Reader(text)
+        return _read_escaped(text, start, work)
+    reader = Reader(text, work)
     try:
         reading = reader.read(start)
     except ReadError as failure:
@@ -212,7 +221,7 @@ def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collecti
     return max(failure.position, start + 1)
 
 
-def _read_escaped(text: str, start: int) -> tuple[Candidate, int]:
+def _read_escaped(text: str, start: int, work: Work) -> tuple[Candidate, int]:
     """Parse a value whose quotes are all escaped, with or without quotation marks around it."""
     if text[start - 1 : start] == '"':
         try:
@@ -224,7 +233,7 @@ def _read_escaped(text: str, start: int) -> tuple[Candidate, int]:
     else:
         inner, end = _ESCAPES.sub(_unescape, text[start:]), len(text)
     try:
-        reading = Reader(inner).read(0)
+        reading = Reader(inner, work).read(0)
     except ReadError:
         raise AmbiguousTextError from None
     if _TAIL.fullmatch(inner, reading.end) is None:
@@ -242,10 +251,10 @@ def _unescape(found: re.Match[str]) -> str:
     return plain
 
 
-def _read_members(text: str, start: int) -> Candidate:
+def _read_members(text: str, start: int, work: Work) -> Candidate:
     """Parse ``"key": value`` pairs without the opener; nothing may follow them."""
     try:
-        reading = Reader(text).read_members(start)
+        reading = Reader(text, work).read_members(start)
     except ReadError as failure:
         raise AmbiguousTextError(cut=failure.cut) from None
     if _TAIL.fullmatch(text, reading.end) is None:
@@ -253,12 +262,12 @@ def _read_members(text: str, start: int) -> Candidate:
     return Candidate(start, len(text), reading, False)
 
 
-def read_whole(text: str) -> Reading | None:
+def read_whole(text: str, work: Work) -> Reading | None:
     """Parse `text` as one value and nothing else, for a string that holds JSON."""
     start = len(text) - len(text.lstrip())
     try:
-        reading = Reader(text).read(start)
-    except ReadError:
+        reading = Reader(text, work).read(start)
+    except (ReadError, WorkExceededError):
         return None
     clean = not reading.open_ends and not text[reading.end :].strip()
     return reading if clean else None

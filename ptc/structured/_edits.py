@@ -52,7 +52,7 @@ EDITS: dict[str, str] = {
     "number_to_text": "a number becomes the characters it was written with",
     "boolean_to_text": "a boolean becomes the characters it was written with",
     "allowed_spelling": "an allowed value in another case, or with other separators or marks",
-    "key_spelling": "a known key in another case or with other separators, if unique",
+    "key_spelling": "a known key in another case, or with other separators or marks, if unique",
 }
 """Every kind of repair, and why it preserves the meaning."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from ._candidates import read_whole
 from ._names import normalize
 from ._strict import StrictJsonError, loads
+from ._work import Work
 
 __all__ = ["GENERIC", "Shape", "unwrap_layers"]
 
@@ -47,12 +48,17 @@ class Shape:
     """Path in the outermost value; None if it was inside a string."""
     steps: tuple[tuple[str, str], ...]
     """Each removed wrapper: its kind in `EDITS` and a short form of it."""
-    sources: dict[Any, str]
-    """Source text of its numbers, if it was inside a string."""
+    sources: Any
+    """Source text of its numbers, as of a `Reading`."""
 
 
 def unwrap_layers(
-    value: Any, names: frozenset[str], fields: frozenset[str] = frozenset()
+    value: Any,
+    names: frozenset[str],
+    fields: frozenset[str] = frozenset(),
+    *,
+    sources: Any = None,
+    work: Work,
 ) -> Iterator[Shape]:
     """Yield `value`, then the contents of its wrappers from the outside in.
 
@@ -61,23 +67,27 @@ def unwrap_layers(
         names: Names of the answer, which may also be keys of a wrapper.
         fields: Normalized names of all properties. Any other key is a wrapper's if it holds an
             object of such properties.
+        sources: Source text of the numbers in `value`.
+        work: Counts the work of parsing strings.
     """
-    shape = Shape(value, (), (), {})
+    shape = Shape(value, (), (), sources)
     yield shape
     for _ in range(MAX_LEVELS):
-        inner = _unwrap(shape, names, fields)
+        inner = _unwrap(shape, names, fields, work)
         if inner is None:
             return
         yield inner
         shape = inner
 
 
-def _unwrap(shape: Shape, names: frozenset[str], fields: frozenset[str]) -> Shape | None:
+def _unwrap(
+    shape: Shape, names: frozenset[str], fields: frozenset[str], work: Work
+) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
         if value.lstrip()[:1] == '"':
             return _decode_string(shape, value)
-        reading = read_whole(value) if value.lstrip()[:1] in ("{", "[") else None
+        reading = read_whole(value, work) if value.lstrip()[:1] in ("{", "[") else None
         if reading is None:
             return None
         steps = (*shape.steps, ("json_in_string", value))
@@ -103,7 +113,8 @@ def _decode_string(shape: Shape, text: str) -> Shape | None:
 
 def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, wrapper: str) -> Shape:
     path = None if shape.path is None else shape.path + part
-    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), shape.sources)
+    sources = shape.sources.get(part[0]) if isinstance(shape.sources, dict) else None
+    return Shape(shape.value[part[0]], path, (*shape.steps, (kind, wrapper)), sources)
 
 
 def _payload_key(

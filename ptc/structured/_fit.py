@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -18,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from ._candidates import read_whole
 from ._edits import Repairs
 from ._envelopes import GENERIC
+from ._keywords import map_subschemas
 from ._names import collect_property_names, normalize
-from ._notation import GROUPED
-from ._reading import ScalarId, json_equal
+from ._reading import json_equal
+from ._tokens import GROUPED
 from ._violations import pointer
+from ._work import Work
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -36,6 +37,8 @@ MAX_ERRORS = 10_000
 """Errors that are repaired in one round."""
 MAX_TRIALS = 64
 """Validations made to choose between two edits of one part."""
+VALIDATION_WORK = 12
+"""Work to list the errors of a part."""
 MAX_BRANCH_EDITS = 8
 """Fixes of one branch of ``anyOf`` that are compared."""
 
@@ -53,6 +56,8 @@ class Edit:
     after: Any
     key: str | None = None
     """New name of a renamed key; the old name is the last part of `path`."""
+    sources: Any = None
+    """Source text of the numbers in `after`."""
 
     @property
     def identity(self) -> tuple[Path, str | None, str]:
@@ -66,20 +71,22 @@ Fix = tuple[Edit, ...]
 class Fitter:
     """Repairs values against one contract."""
 
-    def __init__(self, contract: Contract, sources: dict[ScalarId, str]) -> None:
-        """Repair against `contract`; `sources` has the source text of numbers and words."""
+    def __init__(self, contract: Contract, sources: Any, work: Work) -> None:
+        """Repair against `contract`; `sources` are those of a `Reading`."""
         self._contract = contract
-        self._sources = sources
+        self._sources = _copy_sources(sources)
         self._names = collect_property_names(contract.schema)
         self._trials = 0
-        # Sources are keyed by the identity of a container: these must not be freed.
-        self._pinned: list[Any] = []
+        self._work = work
+        self._branches = _count_branches(contract.schema)
+        self._copied = self._size = 1
 
     def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
         """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
         root = [self._copy(value)]
+        self._size = self._copied
         for _ in range(MAX_ROUNDS):
-            errors = list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
+            errors = self._errors(root)
             if not errors:
                 return (root[0],) if self._contract.conforms(root[0]) else None
             if len(errors) > MAX_ERRORS:
@@ -88,10 +95,16 @@ class Fitter:
             if edits is None:
                 return None
             for edit in edits:
-                before = str(edit.path[-1]) if edit.key else _to_json(_get(root, edit.path))
+                before = str(edit.path[-1]) if edit.key else _shorten(_get(root, edit.path))
                 repairs.add(pointer(edit.path), edit.kind, before, _result_text(edit))
                 self._apply(root, edit)
+                self._move_sources(edit)
         return None
+
+    def _errors(self, root: list[Any]) -> list[ValidationError]:
+        # The validator lists the errors of all parts, for all branches, at once.
+        self._work.spend(self._size * self._branches * VALIDATION_WORK)
+        return list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
 
     def _choose_edits(self, root: list[Any], errors: list[ValidationError]) -> list[Edit] | None:
         """Choose one edit for every error; None if an error has no fix, or more than one."""
@@ -126,15 +139,13 @@ class Fitter:
         self._trials += 1
         if self._trials > MAX_TRIALS:
             return None
-        undo = [self._apply(root, edit) for edit in fix]
-        try:
-            for error in islice(self._contract.errors(root[0]), MAX_ERRORS):
-                if _error_path(root, error)[: len(path)] == path:
-                    return None
-            return (self._copy(_get(root, path)),)
-        finally:
-            for revert in reversed(undo):
-                revert()
+        trial = [self._copy(root[0])]
+        for edit in fix:
+            self._apply(trial, edit)
+        errors = self._errors(trial)
+        if any(_error_path(trial, error)[: len(path)] == path for error in errors):
+            return None
+        return (_get(trial, path),)
 
     # -- fixes for one error -----------------------------------------------------------------
 
@@ -143,11 +154,11 @@ class Fitter:
         path = _error_path(root, error)
         value = _get(root, path)
         if kind.name == "type":
-            found = self._fix_type(root, path, value, {str(name) for name in kind.types})
+            found = self._fix_type(path, value, {str(name) for name in kind.types})
         elif kind.name == "enum":
-            found = self._fix_choice(root, path, value, list(kind.options))
+            found = self._fix_choice(path, value, list(kind.options))
         elif kind.name == "const":
-            found = self._fix_choice(root, path, value, [kind.expected_value])
+            found = self._fix_choice(path, value, [kind.expected_value])
         elif kind.name == "required":
             found = self._fix_missing_key(path, value, str(kind.property))
         elif kind.name in ("additionalProperties", "unevaluatedProperties"):
@@ -176,32 +187,31 @@ class Fitter:
                     fixes.setdefault(tuple(sorted(map(repr, merged))), tuple(merged.values()))
         return list(fixes.values())
 
-    def _fix_type(self, root: list[Any], path: Path, value: Any, types: set[str]) -> list[Edit]:
+    def _fix_type(self, path: Path, value: Any, types: set[str]) -> list[Edit]:
         edits: list[Edit] = []
         if isinstance(value, str):
             edits += self._parse_text(path, value, types)
         elif isinstance(value, bool):
-            source = self._source(root, path)
+            source = self._find_sources(path)
             if "string" in types and source is None:
                 edits.append(Edit(path, "boolean_to_text", json.dumps(value)))
         elif isinstance(value, int | float) and "string" in types:
-            source = self._source(root, path)
+            source = self._find_sources(path)
             if source is not None:
                 edits.append(Edit(path, "number_to_text", source))
         if isinstance(value, list):
             if len(value) == 1 and "array" not in types:
-                self._trace(value, 0, *self._locate(root, path))
-                edits.append(Edit(path, "single_item_unwrapped", value[0]))
+                edits.append(self._unwrap(path, value))
         elif "array" in types and _is_single_item(value, self._names):
-            wrapped = [value]
-            self._pinned.append(wrapped)
-            self._trace(*self._locate(root, path), wrapped, 0)
-            edits.append(Edit(path, "single_item_wrapped", wrapped))
+            sources = {0: self._find_sources(path)}
+            edits.append(Edit(path, "single_item_wrapped", [value], sources=sources))
         return edits
 
-    def _fix_choice(
-        self, root: list[Any], path: Path, value: Any, options: list[Any]
-    ) -> list[Edit]:
+    def _unwrap(self, path: Path, value: list[Any]) -> Edit:
+        sources = self._find_sources((*path, 0))
+        return Edit(path, "single_item_unwrapped", value[0], sources=sources)
+
+    def _fix_choice(self, path: Path, value: Any, options: list[Any]) -> list[Edit]:
         """Return edits to allowed values that equal `value` in another spelling or type."""
         if isinstance(value, str):
             text = value.strip()
@@ -216,26 +226,26 @@ class Fitter:
             typed = self._parse_text(path, value, types - {"array", "object"})
             return [e for e in typed if any(_schema_equal(e.after, option) for option in options)]
         if isinstance(value, int | float) and not isinstance(value, bool):
-            source = self._source(root, path)
+            source = self._find_sources(path)
             return [Edit(path, "number_to_text", o) for o in options if o == source]
         if isinstance(value, list) and len(value) == 1 and value not in options:
-            self._trace(value, 0, *self._locate(root, path))
-            return [Edit(path, "single_item_unwrapped", value[0])]
+            return [self._unwrap(path, value)]
         return []
 
     def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
         """Return the rename of a key that is the missing property `name` in another style."""
         if not isinstance(value, dict) or name in value:
             return []
-        keys = [k for k in value if k not in self._names and normalize(k) == normalize(name)]
+        keys = [k for k in value if k not in self._names and _plain_name(k) == normalize(name)]
         return [Edit((*path, key), "key_spelling", None, name) for key in keys]
 
     def _fix_unknown_keys(self, path: Path, value: Any, unexpected: list[str]) -> list[Fix]:
         """Rename each unknown key to the only known name that equals it in another style."""
         edits = []
         for key in unexpected:
-            names = [n for n in self._names if n not in value and normalize(n) == normalize(key)]
-            if len(names) != 1 or sum(normalize(k) == normalize(key) for k in value) != 1:
+            plain = _plain_name(key)
+            names = [n for n in self._names if n not in value and normalize(n) == plain]
+            if len(names) != 1 or sum(_plain_name(k) == plain for k in value) != 1:
                 return []
             edits.append(Edit((*path, key), "key_spelling", None, names[0]))
         return [tuple(edits)]
@@ -255,56 +265,63 @@ class Fitter:
             edits.append(Edit(path, "text_to_null", None))
         if text[:1] in ("{", "["):
             kind = "object" if text[0] == "{" else "array"
-            if kind in types and (reading := read_whole(text)) is not None:
-                self._pinned.append(reading.value)
-                self._sources.update(reading.sources)
-                edits.append(Edit(path, "json_in_string", reading.value))
+            if kind in types and (reading := read_whole(text, self._work)) is not None:
+                self._size += text.count(",") + text.count(":") + 1
+                edits.append(Edit(path, "json_in_string", reading.value, sources=reading.sources))
         return edits
 
     # -- the tree ----------------------------------------------------------------------------
 
-    def _source(self, root: list[Any], path: Path) -> str | None:
-        holder, key = self._locate(root, path)
-        return self._sources.get((id(holder), key))
+    def _find_sources(self, path: Path) -> Any:
+        node = self._sources
+        for part in path:
+            node = node.get(part) if isinstance(node, dict) else None
+        return node
 
-    def _locate(self, root: list[Any], path: Path) -> tuple[Any, str | int]:
-        return (_get(root, path[:-1]), path[-1]) if path else (root, 0)
-
-    def _trace(self, holder: Any, key: str | int, other: Any, name: str | int) -> None:
-        """Copy the source of `key` of `holder` to `name` of `other`."""
-        source = self._sources.get((id(holder), key))
-        if source is not None:
-            self._sources[id(other), name] = source
+    def _move_sources(self, edit: Edit) -> None:
+        """Change the sources as `edit` changes the value."""
+        if not edit.path:
+            self._sources = edit.sources
+            return
+        *path, last = edit.path
+        node = self._sources
+        for part in path:
+            if not isinstance(node, dict):
+                return
+            node = node.setdefault(part, {})
+        if isinstance(node, dict):
+            name: Any = last if edit.key is None else edit.key
+            node[name] = edit.sources if edit.key is None else node.pop(last, None)
 
     def _copy(self, value: Any) -> Any:
-        """Copy `value` together with the sources of its numbers."""
         if not isinstance(value, dict | list):
             return value
-        copied: Any = {} if isinstance(value, dict) else [None] * len(value)
-        self._pinned.append(copied)
-        pairs: Any = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in pairs:
-            copied[key] = self._copy(item)
-            self._trace(value, key, copied, key)
-        return copied
+        self._copied += len(value)
+        self._work.spend(len(value))
+        if isinstance(value, list):
+            return [self._copy(item) for item in value]
+        return {key: self._copy(item) for key, item in value.items()}
 
-    def _apply(self, root: list[Any], edit: Edit) -> Callable[[], None]:
-        """Apply the edit and return a function that undoes it."""
+    def _apply(self, root: list[Any], edit: Edit) -> None:
         holder: Any = _get(root, edit.path[:-1]) if edit.path else root
         key: Any = edit.path[-1] if edit.path else 0
         if edit.key is None:
-            before = holder[key]
             holder[key] = edit.after
-            return lambda: holder.__setitem__(key, before)
+            return
         items = list(holder.items())
         holder.clear()
         holder.update((edit.key if name == key else name, item) for name, item in items)
 
-        def undo() -> None:
-            holder.clear()
-            holder.update(items)
 
-        return undo
+def _copy_sources(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    return {key: _copy_sources(part) for key, part in node.items()}
+
+
+def _plain_name(key: str) -> str:
+    """Normalize a key without marks of emphasis, quotation or code around it."""
+    return normalize(key.strip("*`\"':"))
 
 
 def _parse_exactly(text: str, types: set[str]) -> int | float | None:
@@ -370,9 +387,27 @@ def _get(root: list[Any], path: Path) -> Any:
     return value
 
 
+def _count_branches(schema: Any) -> int:
+    """Return the largest number of alternatives in `schema`."""
+    most = 1
+
+    def look(node: dict[str, Any]) -> dict[str, Any]:
+        nonlocal most
+        for word in ("anyOf", "oneOf"):
+            most = max(most, len(node.get(word) or ()))
+        return node
+
+    map_subschemas(schema, look)
+    return most
+
+
 def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _shorten(value: Any) -> str:
+    return "".join(islice(json.JSONEncoder(ensure_ascii=False).iterencode(value), 200))
+
+
 def _result_text(edit: Edit) -> str:
-    return edit.key if edit.key is not None else _to_json(edit.after)
+    return edit.key if edit.key is not None else _shorten(edit.after)

@@ -18,6 +18,7 @@ from ._envelopes import unwrap_layers
 from ._position import describe_unreadable
 from ._recover import recover, recover_wrapped
 from ._violations import Violation
+from ._work import Work
 
 __all__ = [
     "Accepted",
@@ -126,11 +127,10 @@ class RepairLoop:
             TruncatedError: If the answer was truncated. It does not count as an attempt.
         """
         if self._wrapped:
-            found = recover_wrapped(text, self._contract, self._requested)
+            found = recover_wrapped(text, self._contract, self._requested, ended=ended)
         else:
-            found = recover(text, self._contract)
-        closed = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
-        if not ended and (found is None or closed):
+            found = recover(text, self._contract, ended=ended)
+        if not ended and found is None:
             msg = (
                 f"the answer was truncated after {len(text)} characters; ask again with a higher "
                 "token limit"
@@ -181,7 +181,7 @@ def diagnose(text: str, contract: Contract, requested: Contract) -> tuple[Any, l
         return valid[-1], [Violation("", "one_value", message)]
     # The last value is the final one; of its unwrappings, report the nearest to the contract.
     best: tuple[Any, list[Violation]] | None = None
-    for shape in unwrap_layers(values[-1], frozenset()):
+    for shape in unwrap_layers(values[-1], frozenset(), work=Work(text)):
         violations = requested.violations(shape.value, MAX_FOUND)
         if not violations:
             message = describe_unreadable(text, "the value is wrapped in another value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["Place", "property_names_at", "subschemas_at"]
+__all__ = ["Place", "property_names_at"]
 
 _ALSO = ("allOf", "anyOf", "oneOf")
 MAX_SCHEMAS = 500
@@ -17,21 +17,11 @@ MAX_ITEMS = 100
 
 
 def property_names_at(schema: Any, path: Iterable[str | int]) -> set[str]:
-    """Return the names of the properties declared at `path`; empty if none are known."""
-    names: set[str] = set()
-    for node in subschemas_at(schema, path):
-        properties = node.get("properties")
-        if isinstance(properties, Mapping):
-            names.update(properties)
-    return names
-
-
-def subschemas_at(schema: Any, path: Iterable[str | int]) -> list[Mapping[str, Any]]:
-    """Return the subschemas of `schema` that apply to `path`, including every branch."""
+    """Return the names of the properties declared at `path` in any branch; empty if unknown."""
     nodes = _expand(schema, [schema])
     for part in path:
         nodes = _expand(schema, [child for node in nodes for child in _children(node, part)])
-    return nodes
+    return {name for node in nodes for name in node.get("properties") or ()}
 
 
 def _children(node: Mapping[str, Any], part: str | int) -> list[Any]:

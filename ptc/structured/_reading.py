@@ -7,10 +7,7 @@ from typing import Any
 
 from ._edits import Repairs
 
-__all__ = ["OpenEnd", "Reading", "ScalarId", "json_equal"]
-
-ScalarId = tuple[int, str | int]
-"""Container (by identity) and key of a scalar whose source text is stored."""
+__all__ = ["OpenEnd", "Reading", "json_equal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,8 @@ class Reading:
     value: Any
     end: int
     repairs: Repairs
-    sources: dict[ScalarId, str]
-    """Source text of numbers and words, if their value does not determine it."""
+    sources: dict[str | int, Any]
+    """Source text of numbers and words by key, and inside a container by its keys."""
     open_ends: list[OpenEnd] = field(default_factory=list)
 
 

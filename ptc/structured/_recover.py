@@ -32,15 +32,20 @@ from ._places import Place, property_names_at
 from ._reading import OpenEnd, Reading, json_equal
 from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
-from ._violations import pointer
+from ._work import Work, WorkExceededError
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
+READING_WORK = 100
 MAX_TEXT_CHARS = 8_000_000
 """Longest text that is parsed; the longest answers of models today are near 500,000."""
 
-_OUTER = re.compile(r"\s*(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?\s*(?:<\|\w+\|>|</s>|\s)*", re.DOTALL)
+_OUTER = re.compile(r"(?:```\w*[ \t]*\n)?(.*?)(?:\n?```)?", re.DOTALL)
+_END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
+_ENTITY = re.compile(r"&(?:quot|#34|#x22);")
+_BRACE_INSIDE = re.compile(r"\"[^\"{}:,]*[{}][^\"{}:,]*[{}][^\"{}:,]*\"")
+_OPENER = re.compile(r"[{\[]")
 _CODE_AFTER = re.compile(
     r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
     r"|\.(?:append|extend|update|push|insert|assign|pop|remove)\(",
@@ -49,8 +54,8 @@ _CODE_AFTER = re.compile(
 """Code that changes the value after its literal: the final value is not in the text."""
 
 _VALUE_PART = re.compile(
-    r"\s*(?:(?:[^{}\[\]\"'<`]*?)```\w*[ \t]*\n(?P<fenced>.*?)\n[ \t]*```[^{}\[\]\"<`]*"
-    r"|(?:[^{}\[\]\"'<`,:]*(?=[{\[])|[^{}\[\]\"'<`]*\n(?=[{\[])|(?=[\",:}\]]))(?P<bare>[^`]*?))(?:<\|\w+\|>|</s>|\s)*",
+    r"(?:(?:[^{}\[\]\"'<`]*?)```\w*[ \t]*\n(?P<fenced>.*?)\n[ \t]*```[^{}\[\]\"<`]*"
+    r"|(?:[^{}\[\]\"'<`,:]*(?=[{\[])|[^{}\[\]\"'<`]*\n(?=[{\[])|(?=[\",:}\]]))(?P<bare>[^`]*))",
     re.DOTALL,
 )
 """Prose without signs, a code block or none, and one value that may be damaged."""
@@ -72,7 +77,7 @@ class Recovered:
     """Every edit, in order; empty if the text was valid."""
 
 
-def recover(text: str, schema: Any) -> Recovered | None:
+def recover(text: str, schema: Any, *, ended: bool | None = None) -> Recovered | None:
     """Return the one value in `text` that conforms to `schema`, or None.
 
     A pure function that calls no model. None means: ask the model again. It is returned for a text
@@ -81,12 +86,17 @@ def recover(text: str, schema: Any) -> Recovered | None:
     Args:
         text: The model's answer.
         schema: A `Contract`, a JSON Schema, a pydantic model or any type.
+        ended: True if the model reported that it had finished: missing closing brackets are then
+            added. False if the text was truncated: nothing is added at its end. None if unknown.
 
     Raises:
         UsageError: If `schema` is invalid.
     """
     contract = schema if isinstance(schema, Contract) else Contract(schema)
     if len(text) > MAX_TEXT_CHARS:
+        return None
+    if ended is False and text[-1:].isalnum() and not _OPENER.search(text):
+        # The last digit or letter may be missing.
         return None
     try:
         value = loads(text)
@@ -97,18 +107,29 @@ def recover(text: str, schema: Any) -> Recovered | None:
             return Recovered(value, ())
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
-            return _Recovery(text, contract).recover_string(value)
-    found = _Recovery(text, contract).recover_any()
+            try:
+                return _Recovery(text, contract, Work(text, ended)).recover_string(value)
+            except WorkExceededError:
+                return None
+    try:
+        return _recover_damaged(text, contract, Work(text, ended))
+    except WorkExceededError:
+        return None
+
+
+def _recover_damaged(text: str, contract: Contract, work: Work) -> Recovered | None:
+    work.spend(len(text) // 16)
+    found = _Recovery(text, contract, work).recover_any()
     if found is not None and not any(r.kind in _STRUCTURAL for r in found.repairs):
         return found
-    decided = _decide(found, text, contract)
-    return _recover_encoded(text, contract) if decided is None and found is None else decided
+    decided = _decide(found, text, contract, work)
+    return _recover_encoded(text, contract, work) if decided is None and found is None else decided
 
 
-def _recover_encoded(text: str, contract: Contract) -> Recovered | None:
+def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | None:
     """Recover from a text in which every quotation mark, or every brace, is escaped."""
     plain = text.strip()
-    if "&quot;" in plain and '"' not in plain:
+    if _ENTITY.search(plain) and '"' not in plain:
         plain = html.unescape(plain)
     elif _is_doubled(plain, '"') or (
         plain[:2] + plain[-2:] == '"{}"' and _is_doubled(plain[1:-1], '"')
@@ -116,13 +137,24 @@ def _recover_encoded(text: str, contract: Contract) -> Recovered | None:
         plain = plain.removeprefix('"').removesuffix('"').replace('""', '"')
     elif _is_doubled(plain, "{") and _is_doubled(plain, "}"):
         plain = plain.replace("{{", "{").replace("}}", "}")
+        if _BRACE_INSIDE.search(plain):
+            # `"{{x}}"` may be a text with two braces.
+            return None
     else:
         return None
-    found = _Recovery(plain, contract).recover_any()
+    found = _Recovery(plain, contract, work).recover_any()
     if found is None or any(repair.kind in _STRUCTURAL for repair in found.repairs):
         return None
     escaped = Repair("", "escaped_text", text[:40], plain[:40])
     return Recovered(found.value, (escaped, *found.repairs))
+
+
+def _strip(text: str) -> str:
+    """Remove the space around `text`, and tokens that end an answer."""
+    text = text.strip()
+    while (token := _END_TOKEN.search(text, max(0, len(text) - 50))) is not None:
+        text = text[: token.start()].rstrip()
+    return text
 
 
 def _is_doubled(text: str, sign: str) -> bool:
@@ -130,19 +162,18 @@ def _is_doubled(text: str, sign: str) -> bool:
     return bool(runs) and all(len(run) % 2 == 0 for run in runs)
 
 
-def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered | None:
+def _decide(found: Recovered | None, text: str, contract: Contract, work: Work) -> Recovered | None:
     """Compare `found`, which took a structural repair, with the readings at one edit."""
     if found is not None and _swallows_key(found, contract):
         found = None
     place = Place(contract.schema)
-    around = _VALUE_PART.fullmatch(text)
+    around = _VALUE_PART.fullmatch(_strip(text))
     if around is None:
         return found
     body = around.group("fenced") or around.group("bare")
-    search = SlipSearch(body, place)
+    search = SlipSearch(body, place, work)
     slips = search.find()
-    if slips is None:
-        return None
+    work.spend(len(slips) * len(text) // 32)
     if not (slips := [slip for slip in slips if contract.conforms(slip.value)]):
         return found
     best = min(slip.weight for slip in slips)
@@ -151,17 +182,14 @@ def _decide(found: Recovered | None, text: str, contract: Contract) -> Recovered
         return None
     if first.swallows:
         return None
-    if found is not None or search.truncated:
+    if found is not None or (search.truncated and not (work.ended and body[-1:] not in ",:{[.")):
         return found if found is not None and json_equal(found.value, first.value) else None
     outside = [
         Repair("", "surrounding_text", part.strip()[:200], "")
         for part in text.split(body, 1)
         if part.strip()
     ]
-    repair = Repair(
-        pointer(first.path), first.kind, first.around, f"{first.before!r} -> {first.after!r}"
-    )
-    return Recovered(first.value, (*outside, repair))
+    return Recovered(first.value, (*outside, *search.list_repairs(first.edit)))
 
 
 def _swallows_key(found: Recovered, contract: Contract) -> bool:
@@ -175,21 +203,24 @@ def _swallows_key(found: Recovered, contract: Contract) -> bool:
     )
 
 
-def recover_wrapped(text: str, contract: Contract, outer: Contract) -> Recovered | None:
+def recover_wrapped(
+    text: str, contract: Contract, outer: Contract, *, ended: bool | None = None
+) -> Recovered | None:
     """Recover the value from the answer to a request for `Contract.object_schema`.
 
     Args:
         text: The model's answer.
         contract: The contract of the value.
         outer: ``contract.outer()``, the contract sent to the model.
+        ended: See `recover`.
     """
     key = contract.wrapper
     if key is None:
-        return recover(text, contract)
-    found = recover(text, outer)
+        return recover(text, contract, ended=ended)
+    found = recover(text, outer, ended=ended)
     if found is None:
         # A model may omit the requested wrapper.
-        return None if was_cut(text) else recover(text, contract)
+        return None if was_cut(text) else recover(text, contract, ended=ended)
     value = found.value[key]
     return Recovered(value, found.repairs) if contract.conforms(value) else None
 
@@ -209,8 +240,9 @@ def was_cut(text: str) -> bool:
 class _Recovery:
     """Recovery of one text against one contract."""
 
-    def __init__(self, text: str, contract: Contract) -> None:
+    def __init__(self, text: str, contract: Contract, work: Work) -> None:
         self._text = text
+        self._work = work
         self._contract = contract
         names = collect_property_names(contract.schema)
         self._names = frozenset(map(normalize, names))
@@ -226,7 +258,7 @@ class _Recovery:
     def recover_any(self) -> Recovered | None:
         """Recover the only conforming value of the text."""
         try:
-            found = find_candidates(self._text, self._names)
+            found = find_candidates(self._text, self._names, self._work)
         except (AmbiguousTextError, RecursionError):
             return None
         if not found:
@@ -259,7 +291,7 @@ class _Recovery:
         if any(self._contradicts(c, first.value) for c in failed):
             return None
         repairs = (*self._surrounding_repairs(candidate), *first.repairs)
-        if _is_doubtful(first, repairs, len(values)):
+        if _is_doubtful(first, repairs, len(values), ended=self._work.ended is not False):
             return None
         return Recovered(first.value, repairs)
 
@@ -267,16 +299,19 @@ class _Recovery:
 
     def _conforming_values(self, reading: Reading) -> list[Recovered]:
         """Return the conforming interpretations of `reading`; two or more mean ambiguity."""
+        self._work.spend(READING_WORK)
         if self._contract.conforms(reading.value) and self._is_complete(reading.open_ends, ()):
             return [Recovered(reading.value, tuple(reading.repairs.made))]
         found: list[Recovered] = []
-        for shape in unwrap_layers(reading.value, self._answer_names, self._names):
+        for shape in unwrap_layers(
+            reading.value, self._answer_names, self._names, sources=reading.sources, work=self._work
+        ):
             if not self._is_complete(reading.open_ends, shape.path):
                 continue
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
-            fitter = Fitter(self._contract, {**reading.sources, **shape.sources})
+            fitter = Fitter(self._contract, shape.sources, self._work)
             fitted = fitter.fit(shape.value, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
@@ -310,12 +345,14 @@ class _Recovery:
         readings = [c.reading for c in found]
         ends = any(r.open_ends for r in readings)
         whole = all(isinstance(r.value, dict) for r in readings)
-        if not whole or ends or not are_adjacent(self._text, found):
+        if self._work.ended is False or not whole or ends or not are_adjacent(self._text, found):
             return None
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
-        sources = {key: source for r in readings for key, source in r.sources.items()}
-        fitted = Fitter(self._contract, sources).fit([r.value for r in readings], repairs)
+        sources = {index: r.sources for index, r in enumerate(readings)}
+        fitted = Fitter(self._contract, sources, self._work).fit(
+            [r.value for r in readings], repairs
+        )
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
@@ -351,7 +388,8 @@ class _Recovery:
 
     def _recover_scalar(self) -> Recovered | None:
         """Recover a text that is a number, word or allowed value, bare or in a code block."""
-        match = _OUTER.fullmatch(self._text)
+        plain = _strip(self._text)
+        match = _OUTER.fullmatch(plain) if len(plain) < 400 else None
         body = match.group(1).strip() if match is not None else ""
         if not body or len(body) > 200 or "\n" in body:
             return None
@@ -366,13 +404,14 @@ class _Recovery:
                 # The contract accepts any text, and this one may be an excuse.
                 return None
         repairs = Repairs((*around, *bare))
-        fitted = Fitter(self._contract, {}).fit(value, repairs)
+        fitted = Fitter(self._contract, {}, self._work).fit(value, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 
-def _is_doubtful(found: Recovered, repairs: tuple[Repair, ...], count: int) -> bool:
-    """True if a value that was written `count` times may be another one."""
-    if count > 1 and any(r.kind == "single_item_wrapped" and not r.path for r in found.repairs):
+def _is_doubtful(found: Recovered, repairs: tuple[Repair, ...], count: int, *, ended: bool) -> bool:
+    """True if a value that was written `count` times may be another one, or one of several."""
+    more = count > 1 or not ended
+    if more and any(r.kind == "single_item_wrapped" and not r.path for r in found.repairs):
         # A list of one item, or of as many as were written?
         return True
     # Nothing, and a misplaced closer: the content is outside of it.

@@ -4,7 +4,7 @@ The text is read by a machine whose state is a position, a stack of open contain
 the schema. States are immutable, so that an edit at any of them costs one step: a sign is inserted,
 removed or replaced, or a string ends earlier, and the machine continues from there. Most edits fail
 at once, because the brackets behind them do not balance, a key is not allowed, or the next sign
-cannot follow. The work is bounded by a multiple of the length of the text.
+cannot follow.
 """
 
 from __future__ import annotations
@@ -17,42 +17,36 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
-from ._notation import NUMBER, WORDS, ReadError, parse_number
+from ._edits import Repair
 from ._places import Place
-from ._reader import MAX_DEPTH
-from ._reading import json_equal
+from ._reader import (
+    ALLOWED,
+    COLON,
+    DONE,
+    KEYS,
+    TEXTS,
+    VALUE,
+    Frame,
+    Reader,
+    State,
+    path_of,
+)
+from ._tokens import ReadError
+from ._violations import pointer
+from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
 
-STEPS_FOR_EACH_CHAR = 8
-SPARE_STEPS = 20_000
-MAX_STEPS = 500_000
-"""About one second."""
+STEP_WORK = 7
 CHARS_FOR_EACH_STEP = 64
 """Characters that are copied in the time of a step."""
 MAX_FOUND = 200
 """Readings of one text, most of which have the same value."""
 
 SIGNS = frozenset('{}[]:,"')
-_VALUE, _ITEM, _KEY, _FIRST_KEY, _COLON, _NEXT, _DONE = range(7)
-_TEXTS = frozenset((_VALUE, _ITEM, _KEY, _FIRST_KEY))
-_ALLOWED = {
-    _VALUE: '{["',
-    _ITEM: '{["]',
-    _KEY: '"',
-    _FIRST_KEY: '"}',
-    _COLON: ":",
-    _NEXT: ",}]",
-    _DONE: "",
-}
-_CLOSED_BY = {"}": "{", "]": "["}
-_EMPTY = {"{": _FIRST_KEY, "[": _ITEM}
 _CHANGE = {"{": 1, "[": 1, "}": -1, "]": -1}
 _UNREADABLE = 1 << 40
-_SPACE = re.compile(r"[ \t\r\n]*")
-_WORD = re.compile(r"true|false|null")
 _WORD_END = re.compile(r"[\w.+-]*\s*")
-_DELIMITER = re.compile(r"[\s{}\[\]:,\"]|$")
 _MEASURE = re.compile(r"(?<![\w.:-])[0-9]{1,4}(?:[.,/][0-9]+)?$")
 """A number at the end of a text, to which a mark for inches may belong."""
 _SIGNS_BEFORE = re.compile(r"[,:{\[]\s*\"+$")
@@ -65,50 +59,15 @@ _ENDS = {
 """The sign that follows a string, by container; ``:`` for a key."""
 
 
-class Frame:
-    """An open container; shared by all states that have it on their stack."""
-
-    __slots__ = ("column", "count", "depth", "entries", "key", "opener", "outer", "place")
-
-    def __init__(self, outer: Frame | None, opener: str, place: Place) -> None:
-        self.outer = outer
-        self.opener = opener
-        self.place = place
-        self.depth: int = 1 if outer is None else outer.depth + 1
-        self.entries: Any = None
-        """The last entry and, inside it, those before: ``(before, key, value)``."""
-        self.key: str | None = None
-        self.count = 0
-        self.column: int | None = None
-        """Column of the entries that begin a line."""
-
-    def with_key(self, key: str) -> Frame:
-        """Return a copy that awaits the value of `key`."""
-        copy = Frame(self.outer, self.opener, self.place)
-        copy.entries, copy.count, copy.column = self.entries, self.count, self.column
-        copy.key = key
-        return copy
-
-    def with_value(self, value: Any) -> Frame:
-        """Return a copy with one entry more."""
-        copy = Frame(self.outer, self.opener, self.place)
-        copy.entries = (self.entries, self.key, value)
-        copy.count, copy.column = self.count + 1, self.column
-        return copy
-
-
-State = tuple[int, int, Frame | None, Any]
-"""Position, mode, innermost container, and the whole value in `_DONE`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One edit of the text, and the state behind it."""
+    """One edit of the text, between two states."""
 
     kind: str
     position: int
     before: str
     after: str
+    start: State
     state: State
 
 
@@ -117,88 +76,79 @@ class Slip:
     """A value that the schema may accept, and the edit that leads to it."""
 
     value: Any
-    path: tuple[str | int, ...]
-    kind: str
-    before: str
-    after: str
-    around: str
-    """The text around the edit."""
+    edit: Edit
     weight: int
     """Only the readings of the least weight are compared."""
     swallows: bool
     """True if a string beside the edit ends or begins with signs: it may hold what is missing."""
 
 
-class SlipSearch:
+class SlipSearch(Reader):
     """Search in `text`, which is meant to be one value at the place `root` of the schema."""
 
-    def __init__(self, text: str, root: Place) -> None:
-        self._text = text
-        self._size = len(text)
-        self._root = root
-        self._steps = min(STEPS_FOR_EACH_CHAR * self._size + SPARE_STEPS, MAX_STEPS)
+    def __init__(self, text: str, root: Place, work: Work) -> None:
+        self._decided = False
+        super().__init__(text, work, root=root, exact=True)
+        work.spend(self._size // 8)
         self._bent = 0
         """Entries of the present reading that are not in the column of their neighbours."""
         self.truncated = False
         """True if the text may be the beginning of a longer one."""
 
-    def find(self) -> list[Slip] | None:
-        """Return the readings at one edit; None if the work exceeds its bound.
-
-        The list is empty if the text is readable as it is.
-        """
+    def find(self) -> list[Slip]:
+        """Return the readings at one edit; none if the text is readable as it is."""
         self._index_signs()
         found: list[Slip] = []
-        for state in self._read():
+        for state, bent in self._read_states():
             for edit in self._edits(state):
-                self._bent = 0
+                self._bent = bent
                 value = self._finish(edit.state)
-                if self._steps < 0 or len(found) > MAX_FOUND:
-                    return None
+                if len(found) > MAX_FOUND:
+                    raise WorkExceededError
                 if value is not None:
-                    around = self._text[max(0, edit.position - 20) : edit.position + 20]
-                    path, weight = _path(state[2]), self._weigh(state, edit)
-                    part = (edit.kind, edit.before, edit.after, around, weight)
-                    found.append(Slip(value[0], path, *part, self._swallows(edit)))
+                    found.append(Slip(value[0], edit, self._weigh(edit), self._swallows(edit)))
         return found
 
-    def _read(self) -> list[State]:
-        """Return the states up to the unreadable point; none if the text is readable."""
-        states: list[State] = []
-        state: State | None = (0, _VALUE, None, None)
+    def _read_states(self) -> list[tuple[State, int]]:
+        """Return the states up to the unreadable point; none if the text is readable.
+
+        With each, the entries before it that are not in the column of their neighbours.
+        """
+        states: list[tuple[State, int]] = []
+        state: State | None = (0, VALUE, None, None)
         while state is not None:
-            states.append(state)
+            states.append((state, self._bent))
             if self._skip(state[0]) >= self._size:
-                self.truncated = state[1] != _DONE
+                self.truncated = state[1] != DONE
                 return states if self.truncated else []
-            state = self._step(state)
-        self.truncated = self._ends_inside(states[-1])
+            state = self._advance(state)
+        self.truncated = self._ends_inside(states[-1][0])
         return states
 
     def _ends_inside(self, state: State) -> bool:
         """True if the text ends inside the token behind `state`."""
         position = self._skip(state[0])
-        if self._text[position] == '"':
+        if self.text[position] == '"':
             open_end = self._next_mark(position + 1) >= self._size
-            return open_end and state[1] in _TEXTS and "\n" not in self._text[position:]
-        return _WORD_END.fullmatch(self._text, position) is not None
+            return open_end and state[1] in TEXTS and "\n" not in self.text[position:]
+        return _WORD_END.fullmatch(self.text, position) is not None
 
     def _finish(self, state: State | None) -> tuple[Any] | None:
-        while state is not None and self._steps >= 0:
-            self._steps -= 1
-            if state[1] == _DONE:
-                return (state[3],) if self._skip(state[0]) >= self._size else None
-            state = self._step(state)
+        while state is not None:
+            self._work.spend(STEP_WORK)
+            if state[1] == DONE:
+                return state[3][:1] if self._skip(state[0]) >= self._size else None
+            state = self._advance(state)
         return None
 
-    def _weigh(self, state: State, edit: Edit) -> int:
+    def _weigh(self, edit: Edit) -> int:
         """Return 3 against the layout, 2 for an odd key, 0 for a closer at the end, or else 1."""
         if self._bent:
             return 3
-        if state[1] == _DONE and not self._text[state[0] :].strip("}] \t\r\n"):
+        if edit.start[1] == DONE and not self.text[edit.start[0] :].strip("}] \t\r\n"):
             return 0
         frame = edit.state[2]
-        if frame is None or edit.state[1] != _COLON or frame.key is None:
+        if frame is None or edit.state[1] != COLON or frame.key is None:
             return 1
         declared = frame.place.declared
         # A space at the end of a key is no evidence for another key.
@@ -208,8 +158,8 @@ class SlipSearch:
         """True if a sign is missing where the string beside it has signs at that end."""
         if edit.kind != "missing_sign" or edit.after == '"':
             return False
-        before = self._text[max(0, edit.position - 20) : edit.position].rstrip()
-        behind = self._text[edit.position : edit.position + 20].lstrip()
+        before = self.text[max(0, edit.position - 20) : edit.position].rstrip()
+        behind = self.text[edit.position : edit.position + 20].lstrip()
         return bool(_SIGNS_BEFORE.search(before) or _SIGNS_BEHIND.match(behind))
 
     # -- edits -------------------------------------------------------------------------------
@@ -218,38 +168,39 @@ class SlipSearch:
         """Yield the edits of the next sign behind which the brackets balance."""
         mode, frame = state[1], state[2]
         position = self._skip(state[0])
-        self._steps -= 1
-        sign = self._text[position] if position < self._size else ""
-        for wanted in _ALLOWED[mode]:
+        self._work.spend(STEP_WORK)
+        sign = self.text[position] if position < self._size else ""
+        for wanted in ALLOWED[mode]:
             if sign == wanted:
                 # A second one cannot follow.
                 continue
             following = self._apply(wanted, position, mode, frame)
             if following is not None:
-                yield Edit("missing_sign", position, "", wanted, following)
+                yield Edit("missing_sign", position, "", wanted, state, following)
             if sign in SIGNS:
                 following = self._apply(wanted, position + 1, mode, frame)
                 if following is not None:
-                    yield Edit("wrong_sign", position, sign, wanted, following)
+                    yield Edit("wrong_sign", position, sign, wanted, state, following)
         if sign in SIGNS and self._balances(position + 1, frame):
-            yield Edit("extra_sign", position, sign, "", (position + 1, mode, frame, state[3]))
-        if sign == '"' and mode in _TEXTS and frame is not None:
-            yield from self._shorter_strings(position + 1, mode, frame)
+            following = (position + 1, mode, frame, state[3])
+            yield Edit("extra_sign", position, sign, "", state, following)
+        if sign == '"' and mode in TEXTS and frame is not None:
+            yield from self._shorter_strings(state, position + 1, frame)
 
-    def _shorter_strings(self, start: int, mode: int, frame: Frame) -> Iterator[Edit]:
+    def _shorter_strings(self, state: State, start: int, frame: Frame) -> Iterator[Edit]:
         """Yield the strings that begin at `start` and end before the next quotation mark."""
-        text = self._text
+        text, mode = self.text, state[1]
         close = self._next_mark(start)
         if text[close + 1 : close + 2] == '"' and _MEASURE.search(
             text[max(start, close - 9) : close]
         ):
             # Inches: the first of two marks may belong to the string.
-            following = self._string(text[start:close] + '\\"', close + 2, mode, frame)
+            following = self._add_text(text[start:close] + '\\"', close + 2, mode, frame)
             if following is not None:
-                yield Edit("missing_escape", close, '"', '\\"', following)
-        ends = _ENDS[":" if mode in (_KEY, _FIRST_KEY) else frame.opener]
+                yield Edit("missing_escape", close, '"', '\\"', state, following)
+        ends = _ENDS[":" if mode in KEYS else frame.opener]
         for match in ends.finditer(text, start, min(close + 1, self._size)):
-            self._steps -= 1
+            self._work.spend(1)
             here = match.start()
             # A space before the sign may belong to the string, and a sign stand for the mark.
             stops = [("missing_sign", stop, stop, "") for stop in {here, match.end() - 1}]
@@ -257,27 +208,44 @@ class SlipSearch:
                 stops.append(("wrong_sign", here - 1, here, text[here - 1]))
             for kind, stop, position, sign in stops:
                 if self._balances(position, frame):
-                    following = self._string(text[start:stop], position, mode, frame)
+                    following = self._add_text(text[start:stop], position, mode, frame)
                     if following is not None:
-                        yield Edit(kind, stop, sign, '"', following)
+                        yield Edit(kind, stop, sign, '"', state, following)
 
     # -- the machine -------------------------------------------------------------------------
 
     def _skip(self, position: int) -> int:
-        return _SPACE.match(self._text, position).end()  # type: ignore[union-attr]  # matches always
+        return self._skip_blank(position)
 
-    def _step(self, state: State) -> State | None:
+    def _record(self, kind: str, before: object, after: object) -> None:
+        """Record nothing while searching: most readings lead nowhere."""
+        if self._decided:
+            super()._record(kind, before, after)
+
+    def list_repairs(self, edit: Edit) -> list[Repair]:
+        """Return the repairs of the reading with `edit`."""
+        self._decided = True
+        state: State | None = (0, VALUE, None, None)
+        while state is not None and state[:2] != edit.start[:2]:
+            state = self._advance(state)
+        around = self.text[max(0, edit.position - 20) : edit.position + 20]
+        change = f"{edit.before!r} -> {edit.after!r}"
+        path = pointer(path_of(edit.start[2]))
+        self._repairs.made.append(Repair(path, edit.kind, around, change))
+        self._finish(edit.state)
+        return self._repairs.made
+
+    def _advance(self, state: State) -> State | None:
         """Read the next token."""
         mode, frame = state[1], state[2]
-        position = self._skip(state[0])
-        if position >= self._size or mode == _DONE:
+        if mode in TEXTS and frame is not None:
+            position = self._skip(state[0])
+            if self.text[position : position + 1] not in ("}", "]"):
+                self._compare_column(self.text[state[0] : position], frame)
+        try:
+            return self._step(state)
+        except ReadError:
             return None
-        sign = self._text[position]
-        if mode in _TEXTS and frame is not None and sign not in "}]":
-            self._compare_column(self._text[state[0] : position], frame)
-        if sign in SIGNS:
-            return self._apply(sign, position + 1, mode, frame, check=False)
-        return self._scalar(position, frame) if mode in (_VALUE, _ITEM) else None
 
     def _compare_column(self, gap: str, frame: Frame) -> None:
         """Count an entry that begins a line in another column than those before."""
@@ -287,108 +255,29 @@ class SlipSearch:
                 frame.column = column
             self._bent += frame.column != column
 
-    def _apply(
-        self, sign: str, position: int, mode: int, frame: Frame | None, *, check: bool = True
-    ) -> State | None:
-        """Return the state at `position`, behind `sign`; None if `sign` cannot stand there.
+    def _apply(self, sign: str, position: int, mode: int, frame: Frame | None) -> State | None:
+        """Return the state at `position`, behind `sign`.
 
-        With `check`, also None if the brackets behind it do not balance.
+        None if `sign` cannot stand there, or the brackets behind it do not balance.
         """
-        if sign == '"':
-            return self._quoted(position, mode, frame, check=check)
-        state: State | None = None
-        if sign in "{[":
-            state = self._open(sign, position, mode, frame)
-        elif frame is None or sign not in _ALLOWED[mode]:
-            return None
-        elif sign == ":":
-            state = (position, _VALUE, frame, None)
-        elif sign == ",":
-            state = (position, _KEY if frame.opener == "{" else _VALUE, frame, None)
-        elif _CLOSED_BY[sign] == frame.opener:
-            if check and not self._balances(position, frame.outer):
-                return None
-            return self._close(position, frame)
-        return (
-            None if state is None or (check and not self._balances(position, state[2])) else state
-        )
-
-    def _quoted(
-        self, position: int, mode: int, frame: Frame | None, *, check: bool
-    ) -> State | None:
-        if mode not in _TEXTS:
-            return None
+        if sign != '"':
+            balanced = self._balances(position, frame, _CHANGE.get(sign, 0))
+            return self._follow(sign, position, mode, frame) if balanced else None
         close = self._next_mark(position)
-        if close >= self._size or (check and not self._balances(close + 1, frame)):
+        if close >= self._size or not self._balances(close + 1, frame):
             return None
-        return self._string(self._text[position:close], close + 1, mode, frame)
+        return self._add_text(self.text[position:close], close + 1, mode, frame)
 
-    def _open(self, sign: str, position: int, mode: int, frame: Frame | None) -> State | None:
-        place = self._place(frame) if mode in (_VALUE, _ITEM) else None
-        if place is None or not place.takes("object" if sign == "{" else "array"):
-            return None
-        if frame is not None and frame.depth >= MAX_DEPTH:
-            return None
-        return position, _EMPTY[sign], Frame(frame, sign, place), None
-
-    def _string(self, raw: str, position: int, mode: int, frame: Frame | None) -> State | None:
+    def _add_text(self, raw: str, position: int, mode: int, frame: Frame | None) -> State | None:
         """Return the state at `position`, behind a string with the undecoded content `raw`."""
-        self._steps -= len(raw) // CHARS_FOR_EACH_STEP
+        self._work.spend(len(raw) // CHARS_FOR_EACH_STEP)
         try:
             value, end = scanstring(raw + '"', 0, True)
         except ValueError:
             return None
         if end != len(raw) + 1:
             return None
-        if mode not in (_KEY, _FIRST_KEY):
-            return self._add(position, frame, value)
-        if frame is None or frame.place.member(value) is None:
-            return None
-        return position, _COLON, frame.with_key(value), None
-
-    def _scalar(self, position: int, frame: Frame | None) -> State | None:
-        match = NUMBER.match(self._text, position) or _WORD.match(self._text, position)
-        if match is None or not _DELIMITER.match(self._text, match.end()):
-            return None
-        source = match.group()
-        try:
-            value = WORDS[source] if source in WORDS else parse_number(source, position)
-        except ReadError:
-            return None
-        return self._add(match.end(), frame, value)
-
-    def _place(self, frame: Frame | None) -> Place | None:
-        """Return the place of the next value in `frame`."""
-        if frame is None:
-            return self._root
-        if frame.key is not None:
-            return frame.place.member(frame.key)
-        return frame.place.item(frame.count)
-
-    def _add(self, position: int, frame: Frame | None, value: Any) -> State | None:
-        """Return the state behind `value`, if the schema may accept it there."""
-        place = self._place(frame)
-        if place is None or not place.admits(value):
-            return None
-        if frame is None:
-            return position, _DONE, None, value
-        return position, _NEXT, frame.with_value(value), None
-
-    def _close(self, position: int, frame: Frame) -> State | None:
-        pairs = []
-        entries = frame.entries
-        while entries is not None:
-            entries, key, value = entries
-            pairs.append((key, value))
-        pairs.reverse()
-        self._steps -= len(pairs) // 2
-        if frame.opener == "[":
-            return self._add(position, frame.outer, [value for _, value in pairs])
-        members: dict[str, Any] = dict(pairs)
-        repeated = len(members) < len(pairs)
-        if repeated and not all(json_equal(members[key], value) for key, value in pairs):
-            return None
-        return self._add(position, frame.outer, members)
+        return self._follow('"', position, mode, frame, value)
 
     # -- brackets ----------------------------------------------------------------------------
 
@@ -400,7 +289,7 @@ class SlipSearch:
         """
         self._signs = array("q")
         kinds = []
-        for match in re.finditer(r'\\.|[{}\[\]"]', self._text, re.DOTALL):
+        for match in re.finditer(r'\\.|[{}\[\]"]', self.text, re.DOTALL):
             if match.group()[0] != "\\":
                 self._signs.append(match.start())
                 kinds.append(match.group())
@@ -420,19 +309,10 @@ class SlipSearch:
     def _next_mark(self, position: int) -> int:
         return self._marks[bisect_left(self._signs, position)]
 
-    def _balances(self, position: int, frame: Frame | None) -> bool:
-        """True if the text from `position` closes `frame` and those around it exactly."""
-        depth = 0 if frame is None else frame.depth
+    def _balances(self, position: int, frame: Frame | None, change: int = 0) -> bool:
+        """True if the text from `position` closes `frame` and those around it exactly.
+
+        `change` is 1 behind another opener, and -1 behind the closer of `frame`.
+        """
+        depth = change if frame is None else frame.depth + change
         return self._balance[bisect_left(self._signs, position)] == -depth
-
-
-def _path(frame: Frame | None) -> tuple[str | int, ...]:
-    """Return the path of the next value in `frame`."""
-    parts: list[str | int] = []
-    while frame is not None:
-        if frame.opener == "[":
-            parts.append(frame.count)
-        elif frame.key is not None:
-            parts.append(frame.key)
-        frame = frame.outer
-    return tuple(reversed(parts))

@@ -161,12 +161,11 @@ class StreamParser:
         """
         text = "".join(self._chunks)
         found = (
-            recover(text, self._contract)
+            recover(text, self._contract, ended=ended)
             if self._wrapper is None
-            else recover_wrapped(text, self._contract, self._outer)
+            else recover_wrapped(text, self._contract, self._outer, ended=ended)
         )
-        added = found is not None and any(r.kind == "missing_closer" for r in found.repairs)
-        if not ended and (found is None or added):
+        if not ended and found is None:
             raise self._interruption(text, lost=lost)
         if found is None:
             return None

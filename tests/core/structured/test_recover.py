@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ptc.structured import EDITS, Contract, Recovered, recover
+from ptc.structured import EDITS, Contract, Recovered, _work, recover
 from ptc.structured._reading import json_equal
 from tests.fuzz import slips
 
@@ -107,6 +108,68 @@ def test_contract_can_be_reused_for_recovery() -> None:
     assert found.value == {"age": 5}
 
 
+# -- answers that ended by themselves, and answers that were truncated -----------------------------
+
+TOTAL: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "total": {"type": "number"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "paid": {"type": "boolean"},
+    },
+}
+UNCLOSED = [
+    ('{"total": 1', {"total": 1}),
+    ('{"paid": true', {"paid": True}),
+    ('{"total": 1, "tags": ["a", "b"', {"total": 1, "tags": ["a", "b"]}),
+    ('Here: {"total": 31', {"total": 31}),
+    ("{'total': 1", {"total": 1}),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), UNCLOSED)
+def test_missing_closers_are_added_only_to_an_answer_that_ended_by_itself(
+    text: str, value: Any
+) -> None:
+    found = recover(text, TOTAL, ended=True)
+    assert found is not None
+    assert json_equal(found.value, value)
+    assert recover(text, TOTAL) is None
+    assert recover(text, TOTAL, ended=False) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"total": 1,', '{"total": 1.', '{"total": -', '{"total":', '{"paid": tru', '{"tags": ["a',
+     '{"tags": [', "{", '{"total": 1e', "{'total': 1,"],
+)  # fmt: skip
+def test_answer_that_ended_by_itself_inside_a_part_yields_nothing(text: str) -> None:
+    assert recover(text, TOTAL, ended=True) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("42", {"type": "integer"}),
+        ("```\n42", {"type": "integer"}),
+        ("in pro", {"enum": ["in pro", "in progress"]}),
+        ('{"total": 1}\n{"total": 2}', {"type": "array", "items": TOTAL}),
+        ('{"total": 1}', {"type": "array", "items": TOTAL}),
+        ('[{"total": 1}', {"type": "array", "items": TOTAL}),
+        ('{"a": {"total": 1}', {"type": "object", "properties": {"a": TOTAL}}),
+    ],
+)
+def test_truncated_answer_whose_end_may_be_missing_yields_nothing(text: str, schema: Any) -> None:
+    assert recover(text, schema, ended=False) is None
+    assert recover(text, schema, ended=True) is not None
+
+
+def test_truncated_answer_with_a_complete_value_yields_it() -> None:
+    found = recover("{'total': 1}\nThis is", TOTAL, ended=False)
+    assert found is not None
+    assert found.value == {"total": 1}
+
+
 # -- pathological text -------------------------------------------------------------------------
 
 HOSTILE = {
@@ -184,6 +247,63 @@ def test_recovery_work_is_linear_in_the_text(grown: Callable[[int], str]) -> Non
     contract = Contract(schema_requiring("name"))
     small, large = steps(grown(100), contract), steps(grown(800), contract)
     assert large < 8 * small * 1.5 + 2_000
+
+
+def test_text_that_takes_too_much_work_recovers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    contract = Contract(schema_requiring("name"))
+    text = GROWING["a colon missing behind rows"](100)
+    rows = Contract({"type": "array", "items": contract.schema})
+    assert recover(text, rows) is not None
+    monkeypatch.setattr(_work, "MAX_WORK", 2_000)
+    assert recover(text, rows) is None
+
+
+def test_number_beyond_the_digits_that_python_converts_recovers_nothing() -> None:
+    digits = "f" * 10_000
+    assert recover('{"name": "x", "age": 0x' + digits + "}", schema_requiring("name")) is None
+
+
+CHOICES: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            {"properties": {"kind": {"const": kind}, kind: {"type": "integer"}}, "required": [kind]}
+            for kind in "abcdef"
+        ]
+    },
+}
+MEGABYTE: dict[str, Callable[[int], str]] = {
+    "line breaks": lambda n: '{"name": "x"' + "\n" * n + "}",
+    "other spaces": lambda n: '{"name":' + "\u00a0" * n + ' "x"}',
+    "values of no branch": lambda n: "[" + '"a" ' * (n // 4) + "]",
+    "damaged items of no branch": lambda n: "[" + '{"kind": "A", "a": "5"}, ' * (n // 26) + "]",
+    "list in a string": lambda n: json.dumps("[" + '{"name": "x"}, ' * (n // 15) + "]"),
+    "lists around items": lambda n: "[" * 90 + '{"name": 5},' * (n // 12) + "]" * 90,
+    "deep lists": lambda n: ("[" * 99 + "]" * 99 + " ") * (n // 199),
+    "one closer missing": lambda n: "{" + '"k": {"a": [1, 2]}, ' * (n // 20) + '"z": 1',
+    "digits": lambda n: '{"name": "x", "age": ' + "9" * n + "}",
+    "candidates": lambda n: 'see {"age": "5"} and ' * (n // 21),
+    "code blocks": lambda n: '```json\n{"name": 1}\n```\n' * (n // 24),
+    "keys that differ in style": lambda n: "{" + '"Na_me": "x", ' * (n // 14) + "}",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hostile", MEGABYTE.values(), ids=MEGABYTE)
+@pytest.mark.parametrize("schema", [schema_requiring("name"), CHOICES, {"type": "object"}])
+def test_time_of_hostile_text_grows_no_faster_than_the_text(
+    hostile: Callable[[int], str], schema: Any
+) -> None:
+    """Also inside regular expressions and the validator, whose steps nobody can count."""
+    contract = Contract(schema)
+    small, large = (min(seconds(hostile(n), contract) for _ in range(2)) for n in (50_000, 800_000))
+    assert large < 16 * small * 4 + 0.5
+
+
+def seconds(text: str, contract: Contract) -> float:
+    before = time.process_time()
+    recover(text, contract)
+    return time.process_time() - before
 
 
 # -- properties --------------------------------------------------------------------------------

@@ -177,7 +177,9 @@ def test_truncated_number_is_never_shown() -> None:
     assert [partial.value for partial in seen] == [{}]
     with pytest.raises(TruncatedError, match="inside its outermost value; ask again with a higher"):
         parser.finish(ended=False)
-    assert parser.finish() is None
+    final = parser.finish()
+    assert final is not None
+    assert final.value == {"n": 1234}, "the model had finished, so the number is complete"
     assert parser.feed("5") is None
 
 

@@ -102,6 +102,10 @@ DATA = {
     "data/orders/letters.jsonl",
     "data/orders/make.py",
     "data/orders/schema.json",
+    "data/people/gold.jsonl",
+    "data/people/make.py",
+    "data/people/notes.jsonl",
+    "data/people/schema.json",
     *(f"data/invoices/{name}.txt" for name in INVOICES),
 }
 

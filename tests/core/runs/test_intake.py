@@ -165,7 +165,7 @@ async def test_large_value_over_emit_and_argument_limits_is_counted(
     value = VALUES[name]
     source = f"value = {value}\ntry:\n    await ctx.size_of(value)\nexcept ToolError as error:\n"
     source += "    ctx.emit([error.code, error.details['used']])\nctx.emit(value)"
-    result = await run(session, source)
+    result = await run(session, source, max_argument_bytes=1 << 20)
     size = len(orjson.dumps(eval(value)))  # noqa: S307  # of this file
     assert result.partial == (["arguments_too_large", size + len('{"value":}')],)
     assert result.status == "limit_exceeded"

@@ -191,6 +191,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_recovery_memory_is_linear_in_the_text(text: str) -> None:
     contract = Contract(schema_requiring("name"))

@@ -470,10 +470,10 @@ def test_builtin_toolset_has_its_tools_in_order() -> None:
 
     toolset = ptc_tools.builtin()
     assert toolset.name == "builtin"
-    assert [tool.name for tool in toolset][:8] == [
-        *("read", "read_files", "ls", "glob", "grep", "write", "edit", "patch")
+    assert [tool.name for tool in toolset][:9] == [
+        *("read", "read_files", "attach_file", "ls", "glob", "grep", "write", "edit", "patch")
     ]
-    assert [getattr(ptc_tools, tool.name) for tool in list(toolset)[:8]] == list(toolset)[:8]
+    assert [getattr(ptc_tools, tool.name) for tool in list(toolset)[:9]] == list(toolset)[:9]
     with pytest.raises(AttributeError, match="has no attribute 'wirte'"):
         _ = ptc_tools.wirte
 

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from ._runs._violation import Violation as Violation
     from ._runs._webhook import Webhook, WebhookDelivery
     from ._session._blocking import BlockingSession
-    from ._session._blocking_elements import BlockingElementStream as BlockingElementStream
-    from ._session._blocking_extraction import BlockingExtraction as BlockingExtraction
+    from ._session._blocking_iterator import BlockingElementStream as BlockingElementStream
+    from ._session._blocking_iterator import BlockingExtraction as BlockingExtraction
     from ._session._session import Session
     from ._tools._allow import Allow as Allow
     from ._tools._approval import ApprovalRequest, Decision
@@ -161,8 +161,7 @@ __getattr__, __dir__ = lazy_exports(
         "_agents._task_tools": ["TaskRequest"],
         "_agents._tool_file": ["tool_from_file"],
         "_session._blocking": ["BlockingSession"],
-        "_session._blocking_elements": ["BlockingElementStream"],
-        "_session._blocking_extraction": ["BlockingExtraction"],
+        "_session._blocking_iterator": ["BlockingElementStream", "BlockingExtraction"],
         "_extraction._documents": ["Document"],
         "_extraction._extraction": ["Extraction"],
         "_extraction._row": [

@@ -157,10 +157,7 @@ def command(
     from ._extract_report import write_comparison, write_report
     from ._terminal import standard_error, standard_output
 
-    model = settings["model"]
-    if model is None:
-        msg = "no model is configured; pass --model PROVIDER:NAME or set PTC_MODEL"
-        raise UsageError(msg)
+    model = settings.model()
     if report is not None and compare is None:
         raise UsageError("--report needs --compare, whose result it shows")
     if report is not None:
@@ -282,11 +279,11 @@ class _Run:
         import anyio
 
         from ._extract_progress import describe_stop
+        from ._signals import stop_signals
 
         if sys.platform == "win32":
             return
-        stopping = (signal.SIGINT, signal.SIGTERM)
-        handled = [number for number in stopping if signal.getsignal(number) != signal.SIG_IGN]
+        handled = stop_signals()
         if not handled:
             return
         with anyio.open_signal_receiver(*handled) as signals:

@@ -101,10 +101,7 @@ def command(
     from ._inputs import read_object, read_text
     from ._terminal import standard_error, standard_output
 
-    model = settings["model"]
-    if model is None:
-        msg = "no model is configured; pass --model PROVIDER:NAME or set PTC_MODEL"
-        raise UsageError(msg)
+    model = settings.model()
     wanted = read_object(schema, "--schema")
     if file is not None:
         prompt = f"{prompt}\n\n{read_text(file, 'FILE', f'FILE {file!r}', _MAX_BYTES)}"

@@ -238,9 +238,9 @@ class GuardedRun:
         """Close the session at the first signal. A second one reaches Python's own handler."""
         import anyio
 
-        # Signals that the shell made us ignore (`nohup`, a background job) stay ignored.
-        stopping = (signal.SIGINT, signal.SIGTERM)
-        handled = [number for number in stopping if signal.getsignal(number) != signal.SIG_IGN]
+        from ._signals import stop_signals
+
+        handled = stop_signals()
         if not handled:
             return
         with anyio.open_signal_receiver(*handled) as signals:

@@ -107,6 +107,14 @@ class Settings:
         setting = self.by_name[name]
         return setting.resolve(setting.value) if setting.origin != "default" else None
 
+    def model(self) -> str:
+        """Return the name of the model. Raises `UsageError` if there is none."""
+        name: str | None = self["model"]
+        if name is None:
+            msg = "no model is configured; pass --model PROVIDER:NAME or set PTC_MODEL"
+            raise UsageError(msg)
+        return name
+
     def paths(self, name: str) -> list[Path]:
         """Return the absolute paths in the value of a key."""
         setting = self.by_name[name]

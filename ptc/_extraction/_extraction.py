@@ -21,6 +21,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+from .._core._background import running
 from .._facts import ModelUsage
 from ..errors import ModelError, PtcError, UsageError
 from ..models._batch import open_batch_api
@@ -409,14 +410,8 @@ async def open_extraction(
     extraction: Extraction[Any] = Extraction(found, plan, model, throttle)
     try:
         await extraction._open()
-        async with anyio.create_task_group() as group:
-            group.start_soon(extraction._run)
+        async with running(extraction._run):
             yield extraction
-            group.cancel_scope.cancel()
-    except BaseExceptionGroup as raised:
-        if len(raised.exceptions) != 1:
-            raise
-        raise raised.exceptions[0] from None
     finally:
         extraction._close()
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import anyio
 
+from .._core._background import running
 from ..errors import ElementsChangedError, UsageError
 from ..models._open import OpenModels
 from ..structured import Contract
@@ -148,13 +149,7 @@ async def open_elements(
     contract = schema if isinstance(schema, Contract) else Contract(schema, name=name)
     elements: ElementStream[Any] = ElementStream(contract)
     try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(elements._run, models, prompt, options)
+        async with running(elements._run, models, prompt, options):
             yield elements
-            group.cancel_scope.cancel()
-    except BaseExceptionGroup as raised:
-        if len(raised.exceptions) != 1:
-            raise
-        raise raised.exceptions[0] from None
     finally:
         elements._close()

@@ -10,6 +10,7 @@ from typing import Self
 
 import anyio
 
+from .._core._background import running
 from .._records._result import RunEvent
 
 __all__ = ["stream_events"]
@@ -70,12 +71,5 @@ async def stream_events(
     async def run() -> None:
         events.put(await work(events.put))
 
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(run)
-            yield events
-            group.cancel_scope.cancel()
-    except BaseExceptionGroup as raised:
-        if len(raised.exceptions) != 1:
-            raise
-        raise raised.exceptions[0] from None
+    async with running(run):
+        yield events

@@ -39,8 +39,7 @@ from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
 from ._blocking_agents import BlockingAgents
-from ._blocking_elements import BlockingElementStream
-from ._blocking_extraction import BlockingExtraction
+from ._blocking_iterator import BlockingElementStream, BlockingExtraction
 from ._blocking_runs import BlockingRuns
 from ._session import Session
 from ._tool_session import attribute_names

@@ -25,6 +25,7 @@ from ptc._cli._options import (
     require_tool,
     settings_options,
 )
+from ptc._cli._signals import stop_signals
 from ptc._cli._status import COMPLETED, FAILED, INTERRUPTED, TERMINATED, USAGE
 
 if TYPE_CHECKING:
@@ -320,9 +321,7 @@ class Verification:
         """Stop at the first signal. A second one reaches Python's own handler."""
         import anyio
 
-        # Signals that the shell made us ignore (`nohup`, a background job) stay ignored.
-        stopping = (signal.SIGINT, signal.SIGTERM)
-        handled = [number for number in stopping if signal.getsignal(number) != signal.SIG_IGN]
+        handled = stop_signals()
         if not handled:
             return
         with anyio.open_signal_receiver(*handled) as signals:

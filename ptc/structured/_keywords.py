@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["iter_subschemas", "map_children", "map_subschemas"]
+__all__ = ["CONTAINERS", "iter_subschemas", "map_children", "map_subschemas"]
 
 _ONE = frozenset(
     {
@@ -27,6 +27,13 @@ _LIST = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _NAMED = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
+CONTAINERS = (
+    _ONE
+    | _LIST
+    | _NAMED
+    | {"const", "default", "dependentRequired", "enum", "examples", "required", "type"}
+)
+"""Keywords whose value may be an object or a list."""
 
 
 def iter_subschemas(node: Mapping[str, Any]) -> Iterator[Any]:

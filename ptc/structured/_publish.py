@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._keywords import map_subschemas
+from ._keywords import CONTAINERS, map_subschemas
 from ._linking import Linked, link
 
 __all__ = [
@@ -120,6 +120,9 @@ def _upgrade(node: dict[str, Any]) -> dict[str, Any]:
 
     Anthropic rejects a schema that is not valid in that draft.
     """
+    # Parts of a file that no keyword holds, such as `defs`: what was referred to is in `$defs`.
+    parts = [w for w, v in node.items() if w not in CONTAINERS and isinstance(v, Mapping | list)]
+    node = _without(node, parts)
     # Older drafts do not know these, and so allow them any value.
     unknown = [w for w in ("deprecated", "readOnly") if not isinstance(node.get(w, True), bool)]
     node = _without(node, unknown)

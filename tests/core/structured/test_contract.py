@@ -494,3 +494,16 @@ def test_importing_ptc_structured_loads_no_dependency() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert not {"pydantic", "jsonschema_rs", "anyio"} & set(done.stdout.split())
+
+
+def test_published_schema_has_no_parts_that_no_keyword_holds() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/parts/text"}},
+        "parts": {"text": {"type": "string"}, "unused": {"$ref": "#/parts/text"}},
+        "x-order": ["a"],
+    }
+    published = Contract(schema).object_schema()
+    assert published.keys() == {"type", "properties", "$defs"}
+    assert Contract(published).conforms({"a": "b"})
+    assert not Contract(published).conforms({"a": 1})

@@ -22,6 +22,7 @@ from ..structured import Contract
 from ..structured._reading import json_equal
 from ..structured._stream import copy_value
 from ._generate import Generated, generate_object
+from ._prompt import Prompt
 
 __all__ = ["ElementCollector", "ElementStream", "open_elements"]
 
@@ -121,7 +122,7 @@ class ElementStream(Generic[T]):
             raise UsageError(msg)
         return self._result
 
-    async def _run(self, models: OpenModels, prompt: str, options: dict[str, Any]) -> None:
+    async def _run(self, models: OpenModels, prompt: Prompt, options: dict[str, Any]) -> None:
         collector = ElementCollector(self._contract, self._to.send_nowait)
         try:
             self._result = await generate_object(
@@ -139,7 +140,7 @@ class ElementStream(Generic[T]):
 
 @asynccontextmanager
 async def open_elements(
-    models: OpenModels, schema: Any, prompt: str, options: dict[str, Any]
+    models: OpenModels, schema: Any, prompt: Prompt, options: dict[str, Any]
 ) -> AsyncIterator[ElementStream[Any]]:
     """Ask a model for a list; leaving the block early cancels the request.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import (
-    AbstractAsyncContextManager,
     AbstractContextManager,
     ExitStack,
-    asynccontextmanager,
     contextmanager,
 )
 from functools import partial
@@ -39,19 +37,12 @@ from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
 from ._blocking_agents import BlockingAgents
-from ._blocking_iterator import BlockingElementStream, BlockingExtraction
+from ._blocking_generation import BlockingGeneration
 from ._blocking_runs import BlockingRuns
 from ._session import Session
 from ._tool_session import attribute_names
 
 if TYPE_CHECKING:
-    from .._extraction._documents import DocumentSource
-    from .._extraction._extraction import Extraction
-    from .._extraction._options import ExtractOptions
-    from .._generation._elements import ElementStream
-    from .._generation._generate import Generated
-    from .._generation._prompt import Prompt
-    from .._generation._question import GenerateOptions
     from ..models._open import ModelSource
 
 __all__ = ["BlockingSession"]
@@ -60,7 +51,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class BlockingSession(BlockingAgents, BlockingRuns):
+class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
     """`Session` with plain methods instead of async ones; a context manager.
 
     ::
@@ -279,62 +270,6 @@ class BlockingSession(BlockingAgents, BlockingRuns):
         """As `Session.call`."""
         return self._wait(partial(self._session.call, tool, *args, **kwargs))
 
-    @overload
-    def generate_object(
-        self, schema: type[_T], prompt: Prompt, **options: Unpack[GenerateOptions]
-    ) -> Generated[_T]: ...
-    @overload
-    def generate_object(
-        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
-    ) -> Generated[Any]: ...
-    def generate_object(
-        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
-    ) -> Generated[Any]:
-        """As `Session.generate_object`."""
-        return self._wait(partial(self._session.generate_object, schema, prompt, **options))
-
-    @overload
-    def stream_elements(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
-    ) -> AbstractContextManager[BlockingElementStream[_T]]: ...
-    @overload
-    def stream_elements(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
-    ) -> AbstractContextManager[BlockingElementStream[Any]]: ...
-    def stream_elements(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
-    ) -> AbstractContextManager[BlockingElementStream[Any]]:
-        """As `Session.stream_elements`, with a plain ``with`` and a plain ``for``."""
-
-        # In the thread of the event loop, which the session is bound to.
-        @asynccontextmanager
-        async def start() -> AsyncIterator[ElementStream[Any]]:
-            async with self._session.stream_elements(schema, prompt, **options) as elements:
-                yield elements
-
-        return self._stream_elements(start())
-
-    @overload
-    def extract_many(
-        self, documents: DocumentSource, schema: type[_T], **options: Unpack[ExtractOptions]
-    ) -> AbstractContextManager[BlockingExtraction[_T]]: ...
-    @overload
-    def extract_many(
-        self, documents: DocumentSource, schema: Any, **options: Unpack[ExtractOptions]
-    ) -> AbstractContextManager[BlockingExtraction[Any]]: ...
-    def extract_many(
-        self, documents: DocumentSource, schema: Any, **options: Unpack[ExtractOptions]
-    ) -> AbstractContextManager[BlockingExtraction[Any]]:
-        """As `Session.extract_many`, with a plain ``with`` and a plain ``for``."""
-
-        # In the thread of the event loop, which the session is bound to.
-        @asynccontextmanager
-        async def start() -> AsyncIterator[Extraction[Any]]:
-            async with self._session.extract_many(documents, schema, **options) as extraction:
-                yield extraction
-
-        return self._extract(start())
-
     def warm_up(self) -> tuple[Layer, ...]:
         """As `Session.warm_up`."""
         return self._wait(self._session.warm_up)
@@ -434,20 +369,6 @@ class BlockingSession(BlockingAgents, BlockingRuns):
     def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
         with self._open().wrap_async_context_manager(make()) as events:
             yield self._iterate(events)
-
-    @contextmanager
-    def _stream_elements(
-        self, started: AbstractAsyncContextManager[ElementStream[Any]]
-    ) -> Iterator[BlockingElementStream[Any]]:
-        with self._open().wrap_async_context_manager(started) as elements:
-            yield BlockingElementStream(elements, self._wait)
-
-    @contextmanager
-    def _extract(
-        self, started: AbstractAsyncContextManager[Extraction[Any]]
-    ) -> Iterator[BlockingExtraction[Any]]:
-        with self._open().wrap_async_context_manager(started) as extraction:
-            yield BlockingExtraction(extraction, self._wait)
 
     def _iterate(self, events: Any) -> Iterator[RunEvent]:
         while True:

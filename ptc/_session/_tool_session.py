@@ -247,14 +247,14 @@ class ToolSession:
 
     @overload
     def stream_elements(
-        self, schema: type[_T], prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: type[_T], prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> AbstractAsyncContextManager[ElementStream[_T]]: ...
     @overload
     def stream_elements(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> AbstractAsyncContextManager[ElementStream[Any]]: ...
     def stream_elements(
-        self, schema: Any, prompt: str, **options: Unpack[GenerateOptions]
+        self, schema: Any, prompt: Prompt, **options: Unpack[GenerateOptions]
     ) -> AbstractAsyncContextManager[ElementStream[Any]]:
         """Generate a list of objects and yield each as soon as it is complete.
 
@@ -271,7 +271,7 @@ class ToolSession:
 
         Args:
             schema: Schema of one object, as for `generate_object`.
-            prompt: The task, with all that the model needs to know.
+            prompt: As for `generate_object`.
             **options: See `GenerateOptions`. Validators and `on_partial` receive the whole list.
 
         Raises:

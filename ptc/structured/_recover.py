@@ -311,8 +311,7 @@ class _Recovery:
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
-            fitter = Fitter(self._contract, shape.sources, self._work)
-            fitted = fitter.fit(shape.value, repairs)
+            fitted = Fitter(self._contract, self._work).fit(shape.value, shape.sources, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
         return found
@@ -350,9 +349,8 @@ class _Recovery:
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
         sources = {index: r.sources for index, r in enumerate(readings)}
-        fitted = Fitter(self._contract, sources, self._work).fit(
-            [r.value for r in readings], repairs
-        )
+        values = [r.value for r in readings]
+        fitted = Fitter(self._contract, self._work).fit(values, sources, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
@@ -404,7 +402,7 @@ class _Recovery:
                 # The contract accepts any text, and this one may be an excuse.
                 return None
         repairs = Repairs((*around, *bare))
-        fitted = Fitter(self._contract, {}, self._work).fit(value, repairs)
+        fitted = Fitter(self._contract, self._work).fit(value, {}, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 

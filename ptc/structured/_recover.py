@@ -45,6 +45,8 @@ _END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
 _ENTITY = re.compile(r"&(?:quot|#34|#x22);")
 _BRACE_INSIDE = re.compile(r"\"[^\"{}:,]*[{}][^\"{}:,]*[{}][^\"{}:,]*\"")
+_MARK_AROUND = re.compile(r"(?<!\\)\"+(?=[{\[])|(?<=[}\]])\"+")
+_LENIENT = json.JSONDecoder(strict=False)
 _OPENER = re.compile(r"[{\[]")
 _CODE_AFTER = re.compile(
     r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
@@ -139,6 +141,12 @@ def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | N
         plain = plain.replace("{{", "{").replace("}}", "}")
         if _BRACE_INSIDE.search(plain):
             # `"{{x}}"` may be a text with two braces.
+            return None
+    elif '\\"' in plain:
+        try:
+            plain = _LENIENT.decode(f'"{_MARK_AROUND.sub("", plain)}"')
+        except ValueError:
+            # A quotation mark is not escaped.
             return None
     else:
         return None

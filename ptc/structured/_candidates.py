@@ -14,9 +14,8 @@ from itertools import pairwise
 
 from ._names import normalize
 from ._reader import Reader
-from ._reading import Reading
+from ._reading import Reading, Work, WorkExceededError
 from ._tokens import ReadError
-from ._work import Work, WorkExceededError
 
 __all__ = [
     "AmbiguousTextError",

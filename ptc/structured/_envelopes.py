@@ -12,8 +12,8 @@ from typing import Any
 
 from ._candidates import read_whole
 from ._names import normalize
+from ._reading import Work
 from ._strict import StrictJsonError, loads
-from ._work import Work
 
 __all__ = ["GENERIC", "Shape", "unwrap_layers"]
 

@@ -15,15 +15,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ._candidates import read_whole
-from ._edits import Repairs
 from ._envelopes import GENERIC
 from ._keywords import map_subschemas
 from ._names import collect_property_names, normalize
 from ._places import JSON_TYPES
-from ._reading import json_equal
+from ._reading import Repairs, Work, json_equal
 from ._tokens import GROUPED
 from ._violations import pointer
-from ._work import Work
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

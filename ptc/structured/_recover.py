@@ -24,15 +24,13 @@ from ._candidates import (
     find_candidates,
 )
 from ._contract import Contract
-from ._edits import Repair, Repairs
 from ._envelopes import unwrap_layers
 from ._fit import Fitter
 from ._names import collect_property_names, normalize
 from ._places import Place, property_names_at
-from ._reading import OpenEnd, Reading, json_equal
+from ._reading import OpenEnd, Reading, Repair, Repairs, Work, WorkExceededError, json_equal
 from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
-from ._work import Work, WorkExceededError
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 

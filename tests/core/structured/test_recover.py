@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ptc.structured import EDITS, Contract, Recovered, _work, recover
+from ptc.structured import EDITS, Contract, Recovered, _reading, recover
 from ptc.structured._reading import json_equal
 from tests.fuzz import slips
 
@@ -254,7 +254,7 @@ def test_text_that_takes_too_much_work_recovers_nothing(monkeypatch: pytest.Monk
     text = GROWING["a colon missing behind rows"](100)
     rows = Contract({"type": "array", "items": contract.schema})
     assert recover(text, rows) is not None
-    monkeypatch.setattr(_work, "MAX_WORK", 2_000)
+    monkeypatch.setattr(_reading, "MAX_WORK", 2_000)
     assert recover(text, rows) is None
 
 

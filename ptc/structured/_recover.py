@@ -101,18 +101,16 @@ def recover(text: str, schema: Any, *, ended: bool | None = None) -> Recovered |
     try:
         value = loads(text)
     except StrictJsonError:
-        pass
+        value = None
     else:
         if contract.conforms(value):
             return Recovered(value, ())
+    work = Work(text, ended)
+    try:
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
-            try:
-                return _Recovery(text, contract, Work(text, ended)).recover_string(value)
-            except WorkExceededError:
-                return None
-    try:
-        return _recover_damaged(text, contract, Work(text, ended))
+            return _Recovery(text, contract, work).recover_string(value)
+        return _recover_damaged(text, contract, work)
     except WorkExceededError:
         return None
 
@@ -368,8 +366,6 @@ class _Recovery:
         if isinstance(value, list):
             return any(self._mentions_fields(item) for item in value)
         if not isinstance(value, dict):
-            return False
-        if json_equal(value, self._contract.schema):
             return False
         if value.get("type") == "object" and isinstance(value.get("properties"), dict):
             # A schema, shown before the answer.

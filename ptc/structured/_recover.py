@@ -43,7 +43,7 @@ _END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
 _ENTITY = re.compile(r"&(?:quot|#34|#x22);")
 _BRACE_INSIDE = re.compile(r"\"[^\"{}:,]*[{}][^\"{}:,]*[{}][^\"{}:,]*\"")
-_MARK_AROUND = re.compile(r"(?<!\\)\"+(?=[{\[])|(?<=[}\]])\"+")
+_MARK_AROUND = re.compile(r"(?<![\\\"])\"++(?=[{\[])|(?<=[}\]])\"++")
 _LENIENT = json.JSONDecoder(strict=False)
 _OPENER = re.compile(r"[{\[]")
 _CODE_AFTER = re.compile(

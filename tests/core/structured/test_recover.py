@@ -283,6 +283,7 @@ MEGABYTE: dict[str, Callable[[int], str]] = {
     "one closer missing": lambda n: "{" + '"k": {"a": [1, 2]}, ' * (n // 20) + '"z": 1',
     "digits": lambda n: '{"name": "x", "age": ' + "9" * n + "}",
     "candidates": lambda n: 'see {"age": "5"} and ' * (n // 21),
+    "marks before an escape": lambda n: '"' * n + ' x\\"',
     "code blocks": lambda n: '```json\n{"name": 1}\n```\n' * (n // 24),
     "keys that differ in style": lambda n: "{" + '"Na_me": "x", ' * (n // 14) + "}",
 }

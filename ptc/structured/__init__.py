@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._contract import Contract as Contract
-    from ._edits import EDITS as EDITS
-    from ._edits import Repair as Repair
     from ._loop import Accepted as Accepted
     from ._loop import Again as Again
     from ._loop import Attempt as Attempt
     from ._loop import GaveUp as GaveUp
     from ._loop import RepairLoop as RepairLoop
+    from ._reading import EDITS as EDITS
+    from ._reading import Repair as Repair
     from ._recover import Recovered as Recovered
     from ._recover import recover as recover
     from ._recover import was_cut as was_cut
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "_contract": ["Contract"],
-        "_edits": ["EDITS", "Repair"],
+        "_reading": ["EDITS", "Repair"],
         "_loop": ["Accepted", "Again", "Attempt", "GaveUp", "RepairLoop"],
         "_recover": ["Recovered", "recover", "was_cut"],
         "_stream": ["Partial", "StreamParser"],

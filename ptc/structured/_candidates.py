@@ -11,14 +11,11 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
-from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 
-from ._edits import Repair, Repairs
 from ._names import normalize
 from ._reader import Reader
-from ._reading import Reading
+from ._reading import Reading, Work, WorkExceededError
 from ._tokens import ReadError
-from ._work import Work, WorkExceededError
 
 __all__ = [
     "AmbiguousTextError",
@@ -40,14 +37,12 @@ _MARK = re.compile(
 _CHANNEL = re.compile(
     r"<\|channel\|>\s*(?:final|commentary)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
 )
-_ESCAPED_START = re.compile(r"[{\[][{\[\s]{0,100}\\")
-_ESCAPES = re.compile(r"\\(.)")
 _CITATION = re.compile(r"\[\d{1,4}(?:\s*,\s*\d{1,4})*\]")
 _MEMBER_START = re.compile(
     r"\s*(?:```\w*\s+)?(?=(?:\"[^\"\\\n{\[]+\"|'[^'\\\n{\[]+'|\u201c[^\u201d\n{\[]+\u201d)\s*:)"
 )
 _QUOTED_KEY = re.compile(
-    r"[\w\s\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
+    r"[\w\s\\\"'\u201d][\"'\u201d]\s*:(?!//)|[\"'\u201c]\w+\s*:\s*[\"'\u201c\d{\[]"
 )
 _PART_BEFORE = re.compile("[\"\u201c]|'\\s|^\\s*\\w+\\s*:\\s*$")
 _GLUED = re.compile(r"[\"'.\u201d]?\w")
@@ -199,8 +194,6 @@ def _read_at(
     text: str, start: int, names: Collection[str], work: Work
 ) -> tuple[Candidate | None, int]:
     """Return the value that starts at `start`, or None for prose, and the next position."""
-    if _ESCAPED_START.match(text, start):
-        return _read_escaped(text, start, work)
     reader = Reader(text, work)
     try:
         reading = reader.read(start)
@@ -219,36 +212,6 @@ def _skip_opener(failure: ReadError, reader: Reader, start: int, names: Collecti
         if failure.ambiguous or reader.quoted or known:
             raise AmbiguousTextError
     return max(failure.position, start + 1)
-
-
-def _read_escaped(text: str, start: int, work: Work) -> tuple[Candidate, int]:
-    """Parse a value whose quotes are all escaped, with or without quotation marks around it."""
-    if text[start - 1 : start] == '"':
-        try:
-            inner, end = scanstring(text, start, False)
-        except ValueError:
-            raise AmbiguousTextError from None
-        if inner[:1] not in ("{", "["):
-            raise AmbiguousTextError
-    else:
-        inner, end = _ESCAPES.sub(_unescape, text[start:]), len(text)
-    try:
-        reading = Reader(inner, work).read(0)
-    except ReadError:
-        raise AmbiguousTextError from None
-    if _TAIL.fullmatch(inner, reading.end) is None:
-        raise AmbiguousTextError
-    repairs = Repairs((Repair("", "escaped_text", text[start : start + 40], inner[:40]),))
-    repairs.made += reading.repairs.made
-    reading.repairs = repairs
-    return Candidate(start, end, reading, False), end
-
-
-def _unescape(found: re.Match[str]) -> str:
-    plain = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "r": "\r", "t": "\t"}.get(found.group(1))
-    if plain is None:
-        raise AmbiguousTextError
-    return plain
 
 
 def _read_members(text: str, start: int, work: Work) -> Candidate:

@@ -12,8 +12,7 @@ from typing import Any
 
 from ._candidates import read_whole
 from ._names import normalize
-from ._strict import StrictJsonError, loads
-from ._work import Work
+from ._reading import Work
 
 __all__ = ["GENERIC", "Shape", "unwrap_layers"]
 
@@ -85,9 +84,7 @@ def _unwrap(
 ) -> Shape | None:
     value = shape.value
     if isinstance(value, str):
-        if value.lstrip()[:1] == '"':
-            return _decode_string(shape, value)
-        reading = read_whole(value, work) if value.lstrip()[:1] in ("{", "[") else None
+        reading = read_whole(value, work) if value.lstrip()[:1] in ("{", "[", '"') else None
         if reading is None:
             return None
         steps = (*shape.steps, ("json_in_string", value))
@@ -100,15 +97,6 @@ def _unwrap(
         key = _payload_key(value, names, fields)
         return None if key is None else _descend(shape, (key,), "envelope", f'{{"{key}": ...}}')
     return None
-
-
-def _decode_string(shape: Shape, text: str) -> Shape | None:
-    """Decode a string that holds a JSON string."""
-    try:
-        value = loads(text)
-    except StrictJsonError:
-        return None
-    return Shape(value, None, (*shape.steps, ("json_in_string", text)), {})
 
 
 def _descend(shape: Shape, part: tuple[str | int, ...], kind: str, wrapper: str) -> Shape:

@@ -15,14 +15,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ._candidates import read_whole
-from ._edits import Repairs
 from ._envelopes import GENERIC
 from ._keywords import map_subschemas
 from ._names import collect_property_names, normalize
-from ._reading import json_equal
+from ._places import JSON_TYPES
+from ._reading import Repairs, Work, json_equal
 from ._tokens import GROUPED
 from ._violations import pointer
-from ._work import Work
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -45,103 +44,90 @@ MAX_BRANCH_EDITS = 8
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _LISTLIKE = re.compile(r"[,;|\n\t]|\band\b|\bor\b| / ", re.IGNORECASE)
 Path = tuple[str | int, ...]
+Sources = Any
+"""Source text of the numbers in a value, as of a `Reading`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
     """One change of one part."""
 
-    path: Path
     kind: str
     after: Any
-    key: str | None = None
-    """New name of a renamed key; the old name is the last part of `path`."""
-    sources: Any = None
-    """Source text of the numbers in `after`."""
-
-    @property
-    def identity(self) -> tuple[Path, str | None, str]:
-        """Key under which equal edits are merged."""
-        return self.path, self.key, _to_json(self.after) if self.key is None else ""
+    """New value; new name of a renamed key."""
+    sources: Sources = None
 
 
-Fix = tuple[Edit, ...]
+Fix = dict[tuple[Path, bool], Edit]
+"""Edits by the path of the part, and True for its key or False for its value."""
 
 
 class Fitter:
     """Repairs values against one contract."""
 
-    def __init__(self, contract: Contract, sources: Any, work: Work) -> None:
-        """Repair against `contract`; `sources` are those of a `Reading`."""
+    def __init__(self, contract: Contract, work: Work) -> None:
         self._contract = contract
-        self._sources = _copy_sources(sources)
         self._names = collect_property_names(contract.schema)
         self._trials = 0
         self._work = work
         self._branches = _count_branches(contract.schema)
-        self._copied = self._size = 1
 
-    def fit(self, value: Any, repairs: Repairs) -> tuple[Any] | None:
+    def fit(self, value: Any, sources: Sources, repairs: Repairs) -> tuple[Any] | None:
         """Return `value` repaired, in a tuple; None if it cannot be made to conform."""
-        root = [self._copy(value)]
-        self._size = self._copied
         for _ in range(MAX_ROUNDS):
-            errors = self._errors(root)
+            errors = self._errors(value)
             if not errors:
-                return (root[0],) if self._contract.conforms(root[0]) else None
-            if len(errors) > MAX_ERRORS:
-                return None
-            edits = self._choose_edits(root, errors)
+                return (value,) if self._contract.conforms(value) else None
+            edits = self._choose_edits(value, sources, errors)
             if edits is None:
                 return None
-            for edit in edits:
-                before = str(edit.path[-1]) if edit.key else _shorten(_get(root, edit.path))
-                repairs.add(pointer(edit.path), edit.kind, before, _result_text(edit))
-                self._apply(root, edit)
-                self._move_sources(edit)
+            for (path, is_key), edit in edits.items():
+                before = str(path[-1]) if is_key else _shorten(_get(value, path))
+                after = edit.after if is_key else _shorten(edit.after)
+                repairs.add(pointer(path), edit.kind, before, after)
+            value, sources = self._apply(value, sources, list(edits.items()))
         return None
 
-    def _errors(self, root: list[Any]) -> list[ValidationError]:
+    def _errors(self, value: Any) -> list[ValidationError]:
         # The validator lists the errors of all parts, for all branches, at once.
-        self._work.spend(self._size * self._branches * VALIDATION_WORK)
-        return list(islice(self._contract.errors(root[0]), MAX_ERRORS + 1))
+        size = _count_parts(value)
+        self._work.spend(size * (self._branches * VALIDATION_WORK + 1))
+        return list(islice(self._contract.errors(value), MAX_ERRORS + 1))
 
-    def _choose_edits(self, root: list[Any], errors: list[ValidationError]) -> list[Edit] | None:
+    def _choose_edits(
+        self, value: Any, sources: Sources, errors: list[ValidationError]
+    ) -> Fix | None:
         """Choose one edit for every error; None if an error has no fix, or more than one."""
-        chosen: dict[tuple[Any, ...], Edit] = {}
-        taken: dict[tuple[Path, str | None], tuple[Any, ...]] = {}
+        chosen: Fix = {}
+        if len(errors) > MAX_ERRORS:
+            return None
         for error in errors:
-            fix = self._find_only_fix(root, error)
+            fix = self._find_only_fix(value, sources, error)
             if fix is None:
                 return None
-            for edit in fix:
-                chosen[edit.identity] = edit
-                location = (edit.path, edit.key)
-                if taken.setdefault(location, edit.identity) != edit.identity:
+            for location, edit in fix.items():
+                if chosen.setdefault(location, edit) != edit:
                     return None
-        # Keys last and the deepest path first: no edit changes the path of another.
-        return sorted(chosen.values(), key=lambda edit: (edit.key is not None, -len(edit.path)))
+        return chosen
 
-    def _find_only_fix(self, root: list[Any], error: ValidationError) -> Fix | None:
-        fixes = self._find_fixes(root, error, 0)
+    def _find_only_fix(self, value: Any, sources: Sources, error: ValidationError) -> Fix | None:
+        fixes = self._find_fixes(value, sources, error, 0)
         if len(fixes) <= 1:
             return fixes[0] if fixes else None
-        path = _error_path(root, error)
+        path = _error_path(value, error)
         working: list[tuple[Fix, Any]] = []
         for fix in fixes:
-            result = self._value_after(root, fix, path)
+            result = self._value_after(value, fix, path)
             if result is not None and not any(json_equal(result[0], other) for _, other in working):
                 working.append((fix, result[0]))
         return working[0][0] if len(working) == 1 else None
 
-    def _value_after(self, root: list[Any], fix: Fix, path: Path) -> tuple[Any] | None:
+    def _value_after(self, value: Any, fix: Fix, path: Path) -> tuple[Any] | None:
         """Return the value at `path` after `fix`, if it no longer violates the contract."""
         self._trials += 1
         if self._trials > MAX_TRIALS:
             return None
-        trial = [self._copy(root[0])]
-        for edit in fix:
-            self._apply(trial, edit)
+        trial, _ = self._apply(value, None, list(fix.items()))
         errors = self._errors(trial)
         if any(_error_path(trial, error)[: len(path)] == path for error in errors):
             return None
@@ -149,174 +135,148 @@ class Fitter:
 
     # -- fixes for one error -----------------------------------------------------------------
 
-    def _find_fixes(self, root: list[Any], error: ValidationError, depth: int) -> list[Fix]:
+    def _find_fixes(
+        self, root: Any, sources: Sources, error: ValidationError, depth: int
+    ) -> list[Fix]:
         kind: Any = error.kind
         path = _error_path(root, error)
         value = _get(root, path)
-        if kind.name == "type":
-            found = self._fix_type(path, value, {str(name) for name in kind.types})
-        elif kind.name == "enum":
-            found = self._fix_choice(path, value, list(kind.options))
-        elif kind.name == "const":
-            found = self._fix_choice(path, value, [kind.expected_value])
-        elif kind.name == "required":
-            found = self._fix_missing_key(path, value, str(kind.property))
-        elif kind.name in ("additionalProperties", "unevaluatedProperties"):
+        edits: list[Edit] = []
+        if kind.name == "required":
+            return self._fix_missing_key(path, value, str(kind.property))
+        if kind.name in ("additionalProperties", "unevaluatedProperties"):
             return self._fix_unknown_keys(path, value, [str(name) for name in kind.unexpected])
+        if kind.name == "type":
+            types = {str(name) for name in kind.types}
+            edits = self._cast(value, _sources_at(sources, path), types)
+        elif kind.name in ("enum", "const"):
+            options = list(kind.options) if kind.name == "enum" else [kind.expected_value]
+            edits = self._choose(value, _sources_at(sources, path), options)
         elif getattr(kind, "context", None) and depth < 4:
-            return self._fix_branches(root, kind.context, depth)
-        else:
-            found = []
-        return [(edit,) for edit in found]
+            return self._fix_branches(root, sources, kind.context, depth)
+        return [{(path, False): edit} for edit in edits]
 
-    def _fix_branches(self, root: list[Any], context: Any, depth: int) -> list[Fix]:
+    def _fix_branches(self, root: Any, sources: Sources, context: Any, depth: int) -> list[Fix]:
         """Return the fixes of every branch that can be repaired as a whole."""
-        fixes: dict[tuple[Any, ...], Fix] = {}
+        fixes: list[Fix] = []
         for branch in context:
-            partial: list[Fix] = [()]
+            partial: list[Fix] = [{}]
             for error in branch:
-                options = self._find_fixes(root, error, depth + 1)
-                partial = [done + option for done in partial for option in options]
+                options = self._find_fixes(root, sources, error, depth + 1)
+                partial = [
+                    {**done, **more}
+                    for done in partial
+                    for more in options
+                    if all(done.get(at, edit) == edit for at, edit in more.items())
+                ]
                 if not partial or len(partial) > MAX_BRANCH_EDITS:
                     break
-            if len(partial) > MAX_BRANCH_EDITS:
-                continue
-            for fix in partial:
-                merged = {edit.identity: edit for edit in fix}
-                if len({(e.path, e.key) for e in merged.values()}) == len(merged):
-                    fixes.setdefault(tuple(sorted(map(repr, merged))), tuple(merged.values()))
-        return list(fixes.values())
+            if len(partial) <= MAX_BRANCH_EDITS:
+                fixes += [fix for fix in partial if fix not in fixes]
+            if len(fixes) > MAX_TRIALS:
+                return []
+        return fixes
 
-    def _fix_type(self, path: Path, value: Any, types: set[str]) -> list[Edit]:
-        edits: list[Edit] = []
-        if isinstance(value, str):
-            edits += self._parse_text(path, value, types)
-        elif isinstance(value, bool):
-            source = self._find_sources(path)
-            if "string" in types and source is None:
-                edits.append(Edit(path, "boolean_to_text", json.dumps(value)))
-        elif isinstance(value, int | float) and "string" in types:
-            source = self._find_sources(path)
-            if source is not None:
-                edits.append(Edit(path, "number_to_text", source))
-        if isinstance(value, list):
-            if len(value) == 1 and "array" not in types:
-                edits.append(self._unwrap(path, value))
-        elif "array" in types and _is_single_item(value, self._names):
-            sources = {0: self._find_sources(path)}
-            edits.append(Edit(path, "single_item_wrapped", [value], sources=sources))
-        return edits
-
-    def _unwrap(self, path: Path, value: list[Any]) -> Edit:
-        sources = self._find_sources((*path, 0))
-        return Edit(path, "single_item_unwrapped", value[0], sources=sources)
-
-    def _fix_choice(self, path: Path, value: Any, options: list[Any]) -> list[Edit]:
-        """Return edits to allowed values that equal `value` in another spelling or type."""
-        if isinstance(value, str):
-            text = value.strip()
-            exact = [o for o in options if isinstance(o, str) and o.casefold() == text.casefold()]
-            if not exact:
-                text = text.strip("*`\"'").removesuffix(".")
-            styled = [o for o in options if isinstance(o, str) and normalize(o) == normalize(text)]
-            for fitting in (exact, styled):
-                if fitting:
-                    return [Edit(path, "allowed_spelling", o) for o in fitting]
-            types = {_type_of(option) for option in options}
-            typed = self._parse_text(path, value, types - {"array", "object"})
-            return [e for e in typed if any(_schema_equal(e.after, option) for option in options)]
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            source = self._find_sources(path)
-            return [Edit(path, "number_to_text", o) for o in options if o == source]
-        if isinstance(value, list) and len(value) == 1 and value not in options:
-            return [self._unwrap(path, value)]
-        return []
-
-    def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Edit]:
+    def _fix_missing_key(self, path: Path, value: Any, name: str) -> list[Fix]:
         """Return the rename of a key that is the missing property `name` in another style."""
-        if not isinstance(value, dict) or name in value:
+        if not isinstance(value, dict):
             return []
         keys = [k for k in value if k not in self._names and _plain_name(k) == normalize(name)]
-        return [Edit((*path, key), "key_spelling", None, name) for key in keys]
+        return [{((*path, key), True): Edit("key_spelling", name)} for key in keys]
 
     def _fix_unknown_keys(self, path: Path, value: Any, unexpected: list[str]) -> list[Fix]:
         """Rename each unknown key to the only known name that equals it in another style."""
-        edits = []
+        fix: Fix = {}
         for key in unexpected:
             plain = _plain_name(key)
             names = [n for n in self._names if n not in value and normalize(n) == plain]
             if len(names) != 1 or sum(_plain_name(k) == plain for k in value) != 1:
                 return []
-            edits.append(Edit((*path, key), "key_spelling", None, names[0]))
-        return [tuple(edits)]
+            fix[(*path, key), True] = Edit("key_spelling", names[0])
+        return [fix]
 
-    def _parse_text(self, path: Path, value: str, types: set[str]) -> list[Edit]:
-        """Return edits of a text to a value of one of `types` that it exactly represents."""
+    def _choose(self, value: Any, source: Sources, options: list[Any]) -> list[Edit]:
+        """Return edits to allowed values that equal `value` in another spelling or type."""
+        if isinstance(value, str):
+            text = value.strip()
+            texts = [option for option in options if isinstance(option, str)]
+            exact = [o for o in texts if o.casefold() == text.casefold()]
+            plain = normalize(text.strip("*`\"'").removesuffix("."))
+            spelt = exact or [o for o in texts if normalize(o) == plain]
+            if spelt:
+                return [Edit("allowed_spelling", option) for option in spelt]
+        types = {name for option in options for name in JSON_TYPES[type(option)]}
+        return [
+            edit
+            for edit in self._cast(value, source, types)
+            if edit.kind == "single_item_unwrapped"
+            or any(_schema_equal(edit.after, option) for option in options)
+        ]
+
+    def _cast(self, value: Any, source: Sources, types: set[str]) -> list[Edit]:
+        """Return edits to values of one of `types` that `value` exactly represents."""
+        edits = []
+        if isinstance(value, str):
+            edits = self._parse_text(value, types)
+        elif "string" in types and isinstance(value, bool):
+            if source is None:
+                edits.append(Edit("boolean_to_text", json.dumps(value)))
+        elif "string" in types and isinstance(value, int | float) and source is not None:
+            edits.append(Edit("number_to_text", source))
+        if isinstance(value, list):
+            if len(value) == 1 and "array" not in types:
+                edits.append(Edit("single_item_unwrapped", value[0], _sources_at(source, (0,))))
+        elif "array" in types and _is_single_item(value, self._names):
+            edits.append(Edit("single_item_wrapped", [value], {0: source}))
+        return edits
+
+    def _parse_text(self, value: str, types: set[str]) -> list[Edit]:
         text = value.strip()
         edits = []
         if types & {"number", "integer"} and len(text) <= 400:
             number = _parse_exactly(text, types)
             if number is not None:
-                edits.append(Edit(path, "text_to_number", number))
+                edits.append(Edit("text_to_number", number))
         word = text.casefold()
         if "boolean" in types and word in ("true", "false"):
-            edits.append(Edit(path, "text_to_boolean", word == "true"))
+            edits.append(Edit("text_to_boolean", word == "true"))
         if "null" in types and word in ("null", "none"):
-            edits.append(Edit(path, "text_to_null", None))
-        if text[:1] in ("{", "["):
-            kind = "object" if text[0] == "{" else "array"
-            if kind in types and (reading := read_whole(text, self._work)) is not None:
-                self._size += text.count(",") + text.count(":") + 1
-                edits.append(Edit(path, "json_in_string", reading.value, sources=reading.sources))
+            edits.append(Edit("text_to_null", None))
+        kind = {"{": "object", "[": "array"}.get(text[:1])
+        if kind in types and (reading := read_whole(text, self._work)) is not None:
+            edits.append(Edit("json_in_string", reading.value, reading.sources))
         return edits
 
     # -- the tree ----------------------------------------------------------------------------
 
-    def _find_sources(self, path: Path) -> Any:
-        node = self._sources
-        for part in path:
-            node = node.get(part) if isinstance(node, dict) else None
-        return node
-
-    def _move_sources(self, edit: Edit) -> None:
-        """Change the sources as `edit` changes the value."""
-        if not edit.path:
-            self._sources = edit.sources
-            return
-        *path, last = edit.path
-        node = self._sources
-        for part in path:
-            if not isinstance(node, dict):
-                return
-            node = node.setdefault(part, {})
-        if isinstance(node, dict):
-            name: Any = last if edit.key is None else edit.key
-            node[name] = edit.sources if edit.key is None else node.pop(last, None)
-
-    def _copy(self, value: Any) -> Any:
-        if not isinstance(value, dict | list):
-            return value
-        self._copied += len(value)
-        self._work.spend(len(value))
+    def _apply(
+        self, value: Any, sources: Sources, edits: list[tuple[tuple[Path, bool], Edit]]
+    ) -> tuple[Any, Sources]:
+        """Return the value and its sources after `edits`; unedited parts are shared."""
+        inner: dict[str | int, list[tuple[tuple[Path, bool], Edit]]] = {}
+        names: dict[str | int, str] = {}
+        for (path, is_key), edit in edits:
+            if not path:
+                return edit.after, edit.sources
+            if is_key and len(path) == 1:
+                names[path[0]] = edit.after
+            else:
+                inner.setdefault(path[0], []).append(((path[1:], is_key), edit))
+        self._work.spend(len(value) + len(edits))
+        parts: dict[Any, Any] = dict(value if isinstance(value, dict) else enumerate(value))
+        known = dict(sources or {})
+        for part, deeper in inner.items():
+            parts[part], known[part] = self._apply(parts[part], known.get(part), deeper)
         if isinstance(value, list):
-            return [self._copy(item) for item in value]
-        return {key: self._copy(item) for key, item in value.items()}
-
-    def _apply(self, root: list[Any], edit: Edit) -> None:
-        holder: Any = _get(root, edit.path[:-1]) if edit.path else root
-        key: Any = edit.path[-1] if edit.path else 0
-        if edit.key is None:
-            holder[key] = edit.after
-            return
-        items = list(holder.items())
-        holder.clear()
-        holder.update((edit.key if name == key else name, item) for name, item in items)
+            return list(parts.values()), known
+        renamed = {names.get(key, key): item for key, item in parts.items()}
+        return renamed, {names.get(key, key): source for key, source in known.items()}
 
 
-def _copy_sources(node: Any) -> Any:
-    if not isinstance(node, dict):
-        return node
-    return {key: _copy_sources(part) for key, part in node.items()}
+def _sources_at(sources: Sources, path: Path) -> Sources:
+    for part in path:
+        sources = sources.get(part) if isinstance(sources, dict) else None
+    return sources
 
 
 def _plain_name(key: str) -> str:
@@ -357,22 +317,13 @@ def _is_single_item(value: Any, names: frozenset[str]) -> bool:
     return True
 
 
-def _type_of(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "number" if isinstance(value, int | float) else "string"
-
-
 def _schema_equal(left: Any, right: Any) -> bool:
     """True if equal by JSON Schema: 1 is 1.0, and true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
-def _error_path(root: list[Any], error: ValidationError) -> Path:
+def _error_path(value: Any, error: ValidationError) -> Path:
     """Return the path of an error, which has keys of digits as integers."""
-    value: Any = root[0]
     path: list[str | int] = []
     for part in error.instance_path:
         path.append(str(part) if isinstance(value, dict) else part)
@@ -380,11 +331,16 @@ def _error_path(root: list[Any], error: ValidationError) -> Path:
     return tuple(path)
 
 
-def _get(root: list[Any], path: Path) -> Any:
-    value: Any = root[0]
+def _get(value: Any, path: Path) -> Any:
     for part in path:
         value = value[part]
     return value
+
+
+def _count_parts(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 1
+    return 1 + sum(map(_count_parts, value.values() if isinstance(value, dict) else value))
 
 
 def _count_branches(schema: Any) -> int:
@@ -401,13 +357,5 @@ def _count_branches(schema: Any) -> int:
     return most
 
 
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 def _shorten(value: Any) -> str:
     return "".join(islice(json.JSONEncoder(ensure_ascii=False).iterencode(value), 200))
-
-
-def _result_text(edit: Edit) -> str:
-    return edit.key if edit.key is not None else _shorten(edit.after)

@@ -13,12 +13,11 @@ from typing import Any
 from ..errors import TruncatedError, UsageError
 from ._candidates import AmbiguousTextError, Candidate, find_candidates
 from ._contract import Contract
-from ._edits import Repair
 from ._envelopes import unwrap_layers
 from ._position import describe_unreadable
+from ._reading import Repair, Work
 from ._recover import recover, recover_wrapped
 from ._violations import Violation
-from ._work import Work
 
 __all__ = [
     "Accepted",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["Place", "property_names_at"]
+__all__ = ["JSON_TYPES", "Place", "property_names_at"]
 
 _ALSO = ("allOf", "anyOf", "oneOf")
 MAX_SCHEMAS = 500
@@ -190,7 +190,7 @@ def _own_children(node: Mapping[str, Any], part: str | int) -> list[Any]:
     return _children(node, part)
 
 
-_TYPES: dict[type, tuple[str, ...]] = {
+JSON_TYPES: dict[type, tuple[str, ...]] = {
     dict: ("object",),
     list: ("array",),
     str: ("string",),
@@ -205,7 +205,7 @@ def _admits(part: Mapping[str, Any], value: Any) -> bool:
     types = part.get("type")
     if types is not None:
         allowed = [types] if isinstance(types, str) else types
-        if not any(kind in allowed for kind in _TYPES[type(value)]):
+        if not any(kind in allowed for kind in JSON_TYPES[type(value)]):
             return False
     if isinstance(value, dict):
         required = part.get("required")

@@ -12,9 +12,8 @@ import json
 import re
 from typing import Any
 
-from ._edits import Repairs
 from ._places import Place
-from ._reading import OpenEnd, Reading, json_equal
+from ._reading import OpenEnd, Reading, Repairs, Work, json_equal
 from ._tokens import (
     CLOSER,
     IDENTIFIER,
@@ -28,7 +27,6 @@ from ._tokens import (
     Tokens,
 )
 from ._violations import pointer
-from ._work import Work
 
 __all__ = ["ALLOWED", "COLON", "DONE", "KEYS", "MAX_DEPTH", "TEXTS", "VALUE", "Frame", "Reader",
            "State", "path_of"]  # fmt: skip

@@ -24,15 +24,13 @@ from ._candidates import (
     find_candidates,
 )
 from ._contract import Contract
-from ._edits import Repair, Repairs
 from ._envelopes import unwrap_layers
 from ._fit import Fitter
 from ._names import collect_property_names, normalize
 from ._places import Place, property_names_at
-from ._reading import OpenEnd, Reading, json_equal
+from ._reading import OpenEnd, Reading, Repair, Repairs, Work, WorkExceededError, json_equal
 from ._search import SlipSearch
 from ._strict import StrictJsonError, loads
-from ._work import Work, WorkExceededError
 
 __all__ = ["MAX_TEXT_CHARS", "Recovered", "recover", "recover_wrapped", "was_cut"]
 
@@ -45,6 +43,8 @@ _END_TOKEN = re.compile(r"(?:<\|\w{1,40}\|>|</s>)\Z")
 
 _ENTITY = re.compile(r"&(?:quot|#34|#x22);")
 _BRACE_INSIDE = re.compile(r"\"[^\"{}:,]*[{}][^\"{}:,]*[{}][^\"{}:,]*\"")
+_MARK_AROUND = re.compile(r"(?<![\\\"])\"++(?=[{\[])|(?<=[}\]])\"++")
+_LENIENT = json.JSONDecoder(strict=False)
 _OPENER = re.compile(r"[{\[]")
 _CODE_AFTER = re.compile(
     r"^[ \t]*\w+(?:\[[^\]\n]{1,80}\]|\.\w{1,80})[ \t]*[+|]?=[^=]"
@@ -101,18 +101,16 @@ def recover(text: str, schema: Any, *, ended: bool | None = None) -> Recovered |
     try:
         value = loads(text)
     except StrictJsonError:
-        pass
+        value = None
     else:
         if contract.conforms(value):
             return Recovered(value, ())
+    work = Work(text, ended)
+    try:
         if isinstance(value, str):
             # The whole text is one string: only its content is left.
-            try:
-                return _Recovery(text, contract, Work(text, ended)).recover_string(value)
-            except WorkExceededError:
-                return None
-    try:
-        return _recover_damaged(text, contract, Work(text, ended))
+            return _Recovery(text, contract, work).recover_string(value)
+        return _recover_damaged(text, contract, work)
     except WorkExceededError:
         return None
 
@@ -139,6 +137,12 @@ def _recover_encoded(text: str, contract: Contract, work: Work) -> Recovered | N
         plain = plain.replace("{{", "{").replace("}}", "}")
         if _BRACE_INSIDE.search(plain):
             # `"{{x}}"` may be a text with two braces.
+            return None
+    elif '\\"' in plain:
+        try:
+            plain = _LENIENT.decode(f'"{_MARK_AROUND.sub("", plain)}"')
+        except ValueError:
+            # A quotation mark is not escaped.
             return None
     else:
         return None
@@ -311,8 +315,7 @@ class _Recovery:
             repairs = Repairs(tuple(reading.repairs.made))
             for kind, before in shape.steps:
                 repairs.add("", kind, before, shape.value if kind == "json_in_string" else "...")
-            fitter = Fitter(self._contract, shape.sources, self._work)
-            fitted = fitter.fit(shape.value, repairs)
+            fitted = Fitter(self._contract, self._work).fit(shape.value, shape.sources, repairs)
             if fitted is not None and not any(json_equal(fitted[0], one.value) for one in found):
                 found.append(Recovered(fitted[0], tuple(repairs.made)))
         return found
@@ -350,9 +353,8 @@ class _Recovery:
         repairs = Repairs(tuple(repair for r in readings for repair in r.repairs.made))
         repairs.add("", "items_listed", self._text, f"a list of {len(found)}")
         sources = {index: r.sources for index, r in enumerate(readings)}
-        fitted = Fitter(self._contract, sources, self._work).fit(
-            [r.value for r in readings], repairs
-        )
+        values = [r.value for r in readings]
+        fitted = Fitter(self._contract, self._work).fit(values, sources, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
     def _contradicts(self, candidate: Candidate, chosen: Any) -> bool:
@@ -364,8 +366,6 @@ class _Recovery:
         if isinstance(value, list):
             return any(self._mentions_fields(item) for item in value)
         if not isinstance(value, dict):
-            return False
-        if json_equal(value, self._contract.schema):
             return False
         if value.get("type") == "object" and isinstance(value.get("properties"), dict):
             # A schema, shown before the answer.
@@ -404,7 +404,7 @@ class _Recovery:
                 # The contract accepts any text, and this one may be an excuse.
                 return None
         repairs = Repairs((*around, *bare))
-        fitted = Fitter(self._contract, {}, self._work).fit(value, repairs)
+        fitted = Fitter(self._contract, self._work).fit(value, {}, repairs)
         return None if fitted is None else Recovered(fitted[0], tuple(repairs.made))
 
 

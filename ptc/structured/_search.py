@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
-from ._edits import Repair
 from ._places import Place
 from ._reader import (
     ALLOWED,
@@ -31,9 +30,9 @@ from ._reader import (
     State,
     path_of,
 )
+from ._reading import Repair, Work, WorkExceededError
 from ._tokens import ReadError
 from ._violations import pointer
-from ._work import Work, WorkExceededError
 
 __all__ = ["Slip", "SlipSearch"]
 

@@ -24,7 +24,7 @@ from ._recover import recover, recover_wrapped
 from ._violations import pointer
 
 if TYPE_CHECKING:
-    from ._edits import Repair
+    from ._reading import Repair
 
 __all__ = ["Partial", "StreamParser", "copy_value", "extends"]
 

@@ -8,7 +8,7 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
-from ._work import Work
+from ._reading import Work
 
 __all__ = [
     "CLOSER",

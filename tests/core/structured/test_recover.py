@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from ptc.structured import EDITS, Contract, Recovered, _work, recover
+from ptc.structured import EDITS, Contract, Recovered, _reading, recover
 from ptc.structured._reading import json_equal
 from tests.fuzz import slips
 
@@ -255,7 +255,7 @@ def test_text_that_takes_too_much_work_recovers_nothing(monkeypatch: pytest.Monk
     text = GROWING["a colon missing behind rows"](100)
     rows = Contract({"type": "array", "items": contract.schema})
     assert recover(text, rows) is not None
-    monkeypatch.setattr(_work, "MAX_WORK", 2_000)
+    monkeypatch.setattr(_reading, "MAX_WORK", 2_000)
     assert recover(text, rows) is None
 
 
@@ -284,6 +284,7 @@ MEGABYTE: dict[str, Callable[[int], str]] = {
     "one closer missing": lambda n: "{" + '"k": {"a": [1, 2]}, ' * (n // 20) + '"z": 1',
     "digits": lambda n: '{"name": "x", "age": ' + "9" * n + "}",
     "candidates": lambda n: 'see {"age": "5"} and ' * (n // 21),
+    "marks before an escape": lambda n: '"' * n + ' x\\"',
     "code blocks": lambda n: '```json\n{"name": 1}\n```\n' * (n // 24),
     "keys that differ in style": lambda n: "{" + '"Na_me": "x", ' * (n // 14) + "}",
 }

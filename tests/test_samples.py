@@ -237,6 +237,7 @@ def test_find_usages_as_documented_ranks_the_files_of_this_repository() -> None:
     assert first["count"] == sum("Session" in line for line in text.split("\n"))
 
 
+@pytest.mark.slow
 def test_find_usages_names_the_scope_of_each_line(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(
         "class Shop:\n"
@@ -268,6 +269,7 @@ def test_find_usages_names_the_scope_of_each_line(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_find_usages_is_bounded_and_continues_past_unreadable_files(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text("needle\n" * (number + 1))
@@ -280,6 +282,7 @@ def test_find_usages_is_bounded_and_continues_past_unreadable_files(tmp_path: Pa
     assert "unread" not in value["files"][1]
 
 
+@pytest.mark.slow
 def test_find_usages_without_matches_returns_no_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hay\n")
     value = find_usages(tmp_path, query="needle", glob="*.txt")
@@ -308,6 +311,7 @@ def test_summarise_log_finds_the_hour_with_most_errors() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("lines", [5_001, 5_000, 4_999])
 def test_summarise_log_counts_every_line_of_a_file_read_in_parts(
@@ -323,6 +327,7 @@ def test_summarise_log_counts_every_line_of_a_file_read_in_parts(
     assert [(e["text"], e["count"]) for e in value["errors"]] == [("no #", records)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "no log at all\n"])
 def test_summarise_log_of_a_file_without_records_reports_it(text: str, tmp_path: Path) -> None:
     (tmp_path / "no.log").write_text(text)

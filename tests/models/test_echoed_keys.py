@@ -129,6 +129,7 @@ def journal_text(folder: Path) -> str:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.sample(5)
 @pytest.mark.parametrize("echo", list(ECHOES))
 async def test_an_echoed_key_does_not_reach_a_script_or_the_journal(

@@ -179,6 +179,7 @@ async def test_schema_is_sent_in_native_form_or_in_the_instructions(
     assert '"additionalProperties"' in said.replace("\\", "")
 
 
+@pytest.mark.sample(2)
 async def test_refused_mode_falls_back_to_the_next(ask: RequestSender, server: FakeServer) -> None:
     refusal = Step(status=400, error="tool_choice is not supported with thinking")
     found = await ask(refusal, Step(status=422, error="no output format"), Step(text='{"total":5}'))
@@ -188,6 +189,7 @@ async def test_refused_mode_falls_back_to_the_next(ask: RequestSender, server: F
     assert len(server.requests) == 3
 
 
+@pytest.mark.sample(2)
 async def test_schema_with_free_keys_is_not_sent_in_native_mode(
     ask: RequestSender, server: FakeServer
 ) -> None:
@@ -200,6 +202,7 @@ async def test_schema_with_free_keys_is_not_sent_in_native_mode(
     assert server.requests == []
 
 
+@pytest.mark.sample(2)
 async def test_busy_and_failing_servers_are_retried_by_the_provider_package(
     ask: RequestSender, server: FakeServer
 ) -> None:
@@ -336,6 +339,7 @@ async def test_local_server_gets_the_schema_as_a_grammar_and_in_the_instructions
     assert '"total"' in body["messages"][0]["content"]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("end", ["closed", "broken"])
 async def test_interrupted_stream_is_retried_and_never_taken_as_an_answer(
     server: FakeServer, name: str, end: Any

@@ -159,6 +159,7 @@ def test_no_partial_of_150_documents_is_retracted(every_prefix: bool) -> None:
     assert shown > 500
 
 
+@pytest.mark.slow
 def test_every_truncation_of_a_stream_is_an_error_or_the_whole_answer() -> None:
     for _, contract, answer, text, wrapped in documents(40):
         for end in range(1, len(text)):

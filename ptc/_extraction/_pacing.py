@@ -90,10 +90,10 @@ class Throttle:
             clock: Seconds, from any origin.
         """
         self.clock = clock
-        self.turn = anyio.Lock()
-        self.changed = anyio.Event()
-        self.in_flight = 0
-        self.waited_s = 0.0
+        self.turn: anyio.Lock = anyio.Lock()
+        self.changed: anyio.Event = anyio.Event()
+        self.in_flight: int = 0
+        self.waited_s: float = 0.0
         """Seconds that the provider asked to wait, overlaps counted once."""
         self._paces: list[Pace] = []
         self._limit = 0.0
@@ -215,16 +215,16 @@ class Pace:
             tpm: Tokens a minute, input and output together. None: no limit.
             throttle: State of the model. None: no other extraction asks it.
         """
-        self.most = concurrency
-        self.rpm = math.inf if rpm is None else rpm
-        self.tpm = math.inf if tpm is None else tpm
+        self.most: int = concurrency
+        self.rpm: float = math.inf if rpm is None else rpm
+        self.tpm: float = math.inf if tpm is None else tpm
         self._throttle = Throttle() if throttle is None else throttle
         self._throttle.join(self)
         self._waited_before = self._throttle.waited_s
         self._turn = anyio.Lock()
         self._stop = anyio.Event()
-        self.in_flight = 0
-        self.retries = 0
+        self.in_flight: int = 0
+        self.retries: int = 0
 
     def close(self) -> None:
         """Leave the model to the other extractions."""

@@ -97,9 +97,11 @@ class OpenModels:
             UsageError: If one is not a model.
         """
         self._default = None if default is None else validate_source(default)
-        self.offered = {name: validate_source(one) for name, one in (offered or {}).items()}
+        self.offered: dict[str, ModelSource] = {
+            name: validate_source(one) for name, one in (offered or {}).items()
+        }
         self._named: dict[str, Model] = {}
-        self.refusals = Refusals()
+        self.refusals: Refusals = Refusals()
 
     def offer(self, name: str) -> ModelSource:
         """Return the model that scripts choose by `name`.

@@ -74,9 +74,12 @@ async def test_line_nested_without_end_or_too_long_gets_a_dead_row(
 
 
 async def test_document_of_wrong_types_is_refused() -> None:
+    def make(name: Any, text: Any) -> Document:
+        return Document(name, text)
+
     for wrong in ((5, "x"), ("a", None)):
         with pytest.raises(UsageError, match="a document must be"):
-            Document(*wrong)
+            make(*wrong)
     with pytest.raises(UsageError, match="a document must be"):
         await extract([{"id": "a", "text": None}])
 

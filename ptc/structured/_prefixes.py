@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from .._schema import _check as _schema
 from ._linking import is_old, link
+from ._violations import pointer as format_pointer
 
 __all__ = ["PrefixValidator"]
 
@@ -156,7 +157,7 @@ class _Prefixes:
         if isinstance(nodes, list):
             return [self._refer(kind, f"{pointer}/{i}", node) for i, node in enumerate(nodes)]
         return {
-            key: self._refer(kind, f"{pointer}/{_escape(key)}", node)
+            key: self._refer(kind, f"{pointer}{_fragment(key)}", node)
             for key, node in nodes.items()
             if not isinstance(node, list)
         }
@@ -242,5 +243,6 @@ _DERIVE: dict[str, Callable[[_Prefixes, str, Mapping[str, Any]], Any]] = {
 }
 
 
-def _escape(key: str) -> str:
-    return quote(key.replace("~", "~0").replace("/", "~1"), safe="~")
+def _fragment(key: str) -> str:
+    """Format `key` as the end of a reference: a JSON Pointer in a URI (RFC 6901, section 6)."""
+    return quote(format_pointer((key,)), safe="~/")

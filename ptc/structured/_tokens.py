@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from abc import ABC, abstractmethod
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
@@ -146,7 +147,7 @@ _NUMBER_END = re.compile(_DELIMITER.pattern + r'|["{\[:]')
 _MEMBER_END = re.compile(r"\s*(?:\}|,\s*[\"'\u201c}A-Za-z_$])")
 
 
-class Tokens:
+class Tokens(ABC):
     """The scalars, strings and comments of one text."""
 
     def __init__(self, text: str, work: Work, *, exact: bool) -> None:
@@ -156,9 +157,9 @@ class Tokens:
         self._size = len(text)
         self._number_end = -1
 
+    @abstractmethod
     def _record(self, kind: str, before: Any, after: Any) -> None:
         """Record a repair."""
-        raise NotImplementedError
 
     def _skip(self, position: int) -> int:
         """Return the next position that is neither space nor comment."""
@@ -202,7 +203,7 @@ class Tokens:
         text = self.text
         match = None if self._exact else GROUPED.match(text, position)
         if match is not None and role == "member" and _MEMBER_END.match(text, match.end()):
-            # What follows is no key, so that the commas belong to the number.
+            # No key follows, so the commas belong to the number.
             return match.group(), match.end(), None
         match = _NUMBER.match(text, position)
         if match is not None and _NUMBER_END.match(text, match.end()):

@@ -349,12 +349,11 @@ def test_extraction_sample_conforms_in_every_row(tmp_path: Path) -> None:
     assert right >= 3
 
 
-@real_model
-@pytest.mark.slow
-def test_ctrl_c_ends_the_command_and_the_model(tmp_path: Path) -> None:
-    schema = tmp_path / "text.json"
+def start_long_answer(folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    """Return the command, whose model is loaded, and its temporary folder."""
+    schema = folder / "text.json"
     schema.write_text('{"type": "string", "minLength": 3000}')
-    temporary = tmp_path / "t"
+    temporary = folder / "t"
     temporary.mkdir()
     process = subprocess.Popen(
         [*COMMAND, str(schema), "--prompt", "Write a long story."],
@@ -364,6 +363,13 @@ def test_ctrl_c_ends_the_command_and_the_model(tmp_path: Path) -> None:
     )
     while not list(temporary.glob("ptc-gguf-*/ready")):
         assert process.poll() is None
+    return process, temporary
+
+
+@real_model
+@pytest.mark.slow
+def test_ctrl_c_ends_the_command_and_the_model(tmp_path: Path) -> None:
+    process, temporary = start_long_answer(tmp_path)
     (folder,) = temporary.iterdir()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=10)
@@ -375,18 +381,7 @@ def test_ctrl_c_ends_the_command_and_the_model(tmp_path: Path) -> None:
 @real_model
 @pytest.mark.slow
 def test_model_ends_with_a_killed_owner(tmp_path: Path) -> None:
-    schema = tmp_path / "text.json"
-    schema.write_text('{"type": "string", "minLength": 3000}')
-    temporary = tmp_path / "t"
-    temporary.mkdir()
-    process = subprocess.Popen(
-        [*COMMAND, str(schema), "--prompt", "Write a long story."],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TMPDIR": str(temporary)},
-    )
-    while not list(temporary.glob("ptc-gguf-*/ready")):
-        assert process.poll() is None
+    process, temporary = start_long_answer(tmp_path)
     process.kill()
     process.communicate(timeout=10)
     # The folder is the last thing that the model deletes.

@@ -60,9 +60,14 @@ if TYPE_CHECKING:
     from ._tools._tool import Tool, ToolCall, define_tool, tool
     from ._tools._tool_result import ToolResult as ToolResult
     from ._tools._toolset import Toolset as Toolset
+    from .errors import BusyRunError as BusyRunError
+    from .errors import ChangedToolsError as ChangedToolsError
+    from .errors import DamagedRunError as DamagedRunError
     from .errors import ElementsChangedError as ElementsChangedError
+    from .errors import EndedRunError as EndedRunError
     from .errors import GenerationError as GenerationError
     from .errors import JournalError as JournalError
+    from .errors import LeaseLostError as LeaseLostError
     from .errors import ModelError as ModelError
     from .errors import PtcError as PtcError
     from .errors import RunError as RunError
@@ -70,6 +75,7 @@ if TYPE_CHECKING:
     from .errors import SetupError as SetupError
     from .errors import ToolError as ToolError
     from .errors import TruncatedError as TruncatedError
+    from .errors import UnknownRunError as UnknownRunError
     from .errors import UsageError as UsageError
 
 
@@ -82,15 +88,19 @@ __all__ = [
     "BlockingElementStream",
     "BlockingExtraction",
     "BlockingSession",
+    "BusyRunError",
     "Cache",
     "CallRecord",
+    "ChangedToolsError",
     "Conflict",
     "Cut",
+    "DamagedRunError",
     "Decision",
     "Document",
     "Effect",
     "ElementStream",
     "ElementsChangedError",
+    "EndedRunError",
     "Evidence",
     "ExtractedRow",
     "Extraction",
@@ -104,6 +114,7 @@ __all__ = [
     "ImageContent",
     "JournalError",
     "Layer",
+    "LeaseLostError",
     "Limits",
     "ModelError",
     "PendingCall",
@@ -133,6 +144,7 @@ __all__ = [
     "ToolResult",
     "Toolset",
     "TruncatedError",
+    "UnknownRunError",
     "Usage",
     "UsageError",
     "Violation",
@@ -205,9 +217,14 @@ __getattr__, __dir__ = lazy_exports(
         "_tools._tool_result": ["ToolResult"],
         "_tools._toolset": ["Toolset"],
         "errors": [
+            "BusyRunError",
+            "ChangedToolsError",
+            "DamagedRunError",
             "ElementsChangedError",
+            "EndedRunError",
             "GenerationError",
             "JournalError",
+            "LeaseLostError",
             "ModelError",
             "PtcError",
             "RunError",
@@ -215,6 +232,7 @@ __getattr__, __dir__ = lazy_exports(
             "SetupError",
             "ToolError",
             "TruncatedError",
+            "UnknownRunError",
             "UsageError",
         ],
     },

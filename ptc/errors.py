@@ -11,7 +11,17 @@
     ├── ElementsChangedError  a streamed list changed after a repair: discard its elements
     ├── TruncatedError    a model's answer was truncated: retry with more room
     ├── ModelError        a model was not reached or refused: wait, or fix the request
-    ├── JournalError      a recorded run is missing, unreadable, or executed by another process
+    ├── JournalError      the journal cannot be opened, read or written: repair it
+    │   ├── UnknownRunError   there is no such run: correct the id
+    │   ├── BusyRunError      another process executes the run: wait for its end
+    │   ├── EndedRunError     the run has ended, or was rolled back: start a new one
+    │   ├── LeaseLostError    another process acquired the run: stop, it continues there
+    │   ├── ChangedToolsError a tool of the run changed: check it, then accept the change
+    │   ├── DamagedRunError   the record of the run is damaged: restore the journal
+    │   └── QueueFullError    too many runs wait in the queue: submit later
+    ├── ArtifactError     a stored value cannot be read or written: repair the store
+    │   ├── ArtifactMissingError  it is not in the store: run the script again
+    │   └── ArtifactDamagedError  its contents do not match its digest: restore it
     └── SessionClosedError  the session is closed: open another
 
 An error in a *script* is never an exception of the host: it is the outcome of the run,
@@ -20,23 +30,34 @@ An error in a *script* is never an exception of the host: it is the outcome of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ._facts import Layer, ModelUsage
 
 __all__ = [
+    "ArtifactDamagedError",
+    "ArtifactError",
+    "ArtifactMissingError",
+    "BusyRunError",
+    "ChangedToolsError",
+    "DamagedRunError",
     "ElementsChangedError",
+    "EndedRunError",
     "GenerationError",
     "JournalError",
+    "LeaseLostError",
     "ModelError",
     "PtcError",
+    "QueueFullError",
     "RunError",
     "SessionClosedError",
     "SetupError",
     "ToolError",
     "TruncatedError",
+    "UnknownRunError",
     "UsageError",
+    "WaitTimeoutError",
 ]
 
 
@@ -112,10 +133,86 @@ class SessionClosedError(PtcError):
 
 
 class JournalError(PtcError):
-    """Raised when a run is not in the journal, or the journal cannot be read or written.
+    """Raised when the journal cannot be opened, read or written; the message names it.
 
-    The message names the journal.
+    A subclass says that the journal works and the requested run is the problem.
     """
+
+
+class UnknownRunError(JournalError):
+    """Raised when there is no run with the requested id in the journal."""
+
+
+class BusyRunError(JournalError):
+    """Raised when another process, or another task of this one, executes the requested run."""
+
+
+class EndedRunError(JournalError):
+    """Raised when the requested run cannot continue: it has ended, or was rolled back."""
+
+
+class ChangedToolsError(JournalError):
+    """Raised when tools of a run changed since it was recorded, so it was not resumed.
+
+    Nothing was executed and the run stays as it was. Resume it with ``accept_changed_tools=True``
+    after checking that no effect can be repeated.
+
+    Attributes:
+        run_id: The run.
+        changes: The changes of each tool, in words.
+    """
+
+    def __init__(self, run_id: str, changes: Mapping[str, Sequence[str]]) -> None:
+        listed = "; ".join(f"{name}: {', '.join(found)}" for name, found in changes.items())
+        super().__init__(
+            f"run {run_id!r} was not resumed, since its tools changed: {listed}. Restore them, or "
+            "check that no effect can be repeated and resume it with accept_changed_tools=True "
+            "(`ptc resume --accept-changed-tools`)"
+        )
+        self.run_id = run_id
+        self.changes: dict[str, tuple[str, ...]] = {
+            name: tuple(found) for name, found in changes.items()
+        }
+
+
+class LeaseLostError(JournalError):
+    """Raised when another process acquired the run, so this one can no longer record it."""
+
+
+class WaitTimeoutError(PtcError, TimeoutError):
+    """Raised when a run did not end in the time of `Session.wait`; the run continues."""
+
+
+class DamagedRunError(JournalError):
+    """Raised when the record of a run is damaged; the message names the damaged row."""
+
+
+class ArtifactError(PtcError):
+    """Raised when a store of artifacts cannot be read or written; the message names it."""
+
+
+class ArtifactMissingError(ArtifactError):
+    """Raised when a value is not in the store."""
+
+
+class ArtifactDamagedError(ArtifactError):
+    """Raised when the contents of a stored value do not match its digest."""
+
+
+class QueueFullError(JournalError):
+    """Raised when a run is not submitted because too many wait in the queue.
+
+    Attributes:
+        tenant: Tenant whose queue is full; None: the whole queue is.
+        length: Runs that wait.
+        limit: Most runs that may wait.
+    """
+
+    def __init__(self, message: str, *, tenant: str | None, length: int, limit: int) -> None:
+        super().__init__(message)
+        self.tenant = tenant
+        self.length = length
+        self.limit = limit
 
 
 class ToolError(PtcError):

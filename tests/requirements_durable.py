@@ -103,7 +103,7 @@ DURABLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "SM-43": (
         "hosts killed at every step: no lost result, no repeated effect, open calls are unknown",
         (
-            "core/runs/test_durable.py::test_runs_of_killed_hosts_end_like_uninterrupted_ones",
+            "core/runs/test_durable.py::test_interrupted_runs_end_like_uninterrupted_ones",
             "core/runs/test_durable.py::test_durability_check_detects_repeated_and_lost_effects",
             "core/calls/test_call_trees.py::"
             "test_interrupted_call_trees_have_each_effect_once_and_equal_values",

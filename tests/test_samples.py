@@ -82,6 +82,9 @@ FRAMEWORKS = {
 WORKFLOWS = {"frameworks/dbos_workflow.py", "frameworks/temporal_activity.py"}
 """Samples that ``bindings/test_workflow_engines.py`` runs, and kills."""
 
+WORKERS = {"scripts/payments.py", "workers/bank.py"}
+"""Samples that ``core/queue/test_day.py`` runs."""
+
 SHARED = {"frameworks/fake_models.py", "frameworks/shop.py"}
 """Modules that samples of frameworks import."""
 
@@ -137,7 +140,8 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
         if path.is_file() and not {"__pycache__", ".ptc"} & set(path.parts)
     }
     programs = PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS | {KILLED}
-    assert files == programs | SCRIPTS | SKILLS | AGENT | SHARED | DATA
+    deployment = {name for name in files if name.startswith("deployment/")}  # tests/deployment
+    assert files - deployment == programs | SCRIPTS | SKILLS | AGENT | WORKERS | SHARED | DATA
 
 
 @pytest.mark.parametrize(
@@ -403,5 +407,5 @@ def test_chart_as_documented_attaches_a_png(tmp_path: Path) -> None:
     options = ["--package=data", "--input=path=orders.csv", "--allow=read", f"--root={tmp_path}"]
     value = ptc_run("chart.py", *options)
     assert value["best_month"] == "2025-05"
-    [chart] = (tmp_path / ".ptc" / "artifacts" / "attachments").glob("*.png")
+    [chart] = (tmp_path / ".ptc" / "artifacts").rglob("*.png")
     assert chart.read_bytes().startswith(b"\x89PNG")

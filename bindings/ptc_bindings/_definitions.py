@@ -66,6 +66,28 @@ def run_definitions(tools: list[ptc.Tool]) -> list[Tool]:
 
     changes = any(tool.side_effect for tool in tools)
     run_id = {"type": "string", "description": "Id of the run, as in its result."}
+    source = {
+        "type": "string",
+        "description": "Corrected script, which runs from its beginning: calls with the same "
+        "arguments as before return their recorded results.",
+    }
+    reads = {
+        "enum": ["reuse", "refresh"],
+        "default": "reuse",
+        "description": "With source: `refresh` repeats calls that only read.",
+    }
+    allow_unmatched = {
+        "type": "boolean",
+        "default": False,
+        "description": "With source: continue although it does not make all calls whose effects "
+        "are recorded.",
+    }
+    accept_changed_tools = {
+        "type": "boolean",
+        "default": False,
+        "description": "Resume although tools changed since the run was recorded. Only if the user "
+        "agrees: an effect could be repeated.",
+    }
     first = {"type": "integer", "minimum": 1, "description": "First call to list.", "default": 1}
 
     def schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
@@ -91,9 +113,19 @@ def run_definitions(tools: list[ptc.Tool]) -> list[Tool]:
         ),
         Tool(
             name=PROGRAM_RESUME,
-            description="Resume a paused run after a person has decided; finished calls are not "
-            "repeated. Returns the result of the script.",
-            input_schema=schema({"run_id": run_id}, "run_id"),
+            description="Resume a paused run after a person has decided, or continue a failed run "
+            "with a corrected script (`source`). Finished calls are not repeated. Returns the "
+            "result of the script.",
+            input_schema=schema(
+                {
+                    "run_id": run_id,
+                    "source": source,
+                    "reads": reads,
+                    "allow_unmatched": allow_unmatched,
+                    "accept_changed_tools": accept_changed_tools,
+                },
+                "run_id",
+            ),
             output_schema=OUTCOME_SCHEMA,
             annotations=ToolAnnotations(read_only_hint=not changes, destructive_hint=changes),
         ),

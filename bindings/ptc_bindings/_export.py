@@ -195,12 +195,12 @@ class Exports:
         untrusted = self.session.untrusted_in(call.tool for call in result.calls)
         return reply_of_run(
             result,
-            next_step=self._next_step,
+            next_step=self._next_step if result.status == "paused" else "",
             reader=self._previews.reader,
             untrusted=untrusted,
         )
 
-    def decide(
+    async def decide(
         self,
         call: PendingCall,
         decision: Literal["approve", "reject"],
@@ -223,9 +223,11 @@ class Exports:
         """
         history = self.session.history
         if decision == "approve":
-            history.approve(call.run_id, call.call, by=by, arguments=arguments, comment=comment)
+            await history.approve(
+                call.run_id, call.call, by=by, arguments=arguments, comment=comment
+            )
         else:
-            history.reject(call.run_id, call.call, by=by, comment=comment)
+            await history.reject(call.run_id, call.call, by=by, comment=comment)
 
     # --- definitions ------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import ptc
-from ptc._journal._location import journal_of, lies_in
+from ptc.journal._location import journal_of, lies_in
 
 from ._http_clients import TOKEN_VARIABLE, Client, Clients, load_clients
 
@@ -175,7 +175,13 @@ def artifact_folder(settings: Settings) -> Path:
             "outside it"
         )
         raise ptc.UsageError(msg)
-    chosen = settings.path("artifacts")
+    chosen = settings.artifacts()
+    if isinstance(chosen, str):
+        msg = (
+            f"--tokens: the store {chosen} of --artifacts has its cache below --root, where "
+            "scripts of one client can read the files of another; choose a folder outside it"
+        )
+        raise ptc.UsageError(msg)
     if chosen is None:
         return path.with_name(f"{path.name}.artifacts")
     if lies_in(folder, chosen.absolute()):

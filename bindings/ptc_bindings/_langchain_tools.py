@@ -107,7 +107,7 @@ def _session_tool() -> Any:
     return SessionTool
 
 
-def _finish(steps: Steps, calls: SessionCalls) -> Reply:
+def _finish(steps: Steps[Reply], calls: SessionCalls) -> Reply:
     try:
         step = next(steps)
         while True:
@@ -116,7 +116,7 @@ def _finish(steps: Steps, calls: SessionCalls) -> Reply:
         return cast(Reply, end.value)
 
 
-async def _finish_async(steps: Steps, calls: SessionCalls) -> Reply:
+async def _finish_async(steps: Steps[Reply], calls: SessionCalls) -> Reply:
     try:
         step = next(steps)
         while True:
@@ -125,15 +125,16 @@ async def _finish_async(steps: Steps, calls: SessionCalls) -> Reply:
         return cast(Reply, end.value)
 
 
-def _steps(exports: Exports, name: str, arguments: dict[str, Any], call_id: str | None) -> Steps:
+def _steps(
+    exports: Exports, name: str, arguments: dict[str, Any], call_id: str | None
+) -> Steps[Reply]:
     """Yield the calls to make for one call of a model; return the reply."""
     task = current_task() if call_id is not None else None
     if task is None:
-        return (yield partial(exports.call, name, arguments))
+        reply: Reply = yield partial(exports.call, name, arguments)
+        return reply
     run_id = task.run_id(call_id, name, arguments)
-    journal = exports.session.history.journal
-    journal.flush()
-    started_now = journal.find(run_id) is None
+    started_now = (yield partial(exports.session.history.find, run_id)) is None
     reply = yield partial(call_once, exports, name, arguments, run_id)
     return (yield from decide(exports, task, reply, started_now=started_now))
 

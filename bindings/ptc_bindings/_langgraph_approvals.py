@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import anyio
 
@@ -31,8 +31,9 @@ from ._reply import Reply
 
 __all__ = ["GraphTask", "Steps", "call_once", "current_task", "decide"]
 
-Steps: TypeAlias = Generator[Callable[[], Coroutine[Any, Any, Reply]], Reply, Reply]
-"""Yields calls of a session, receives their replies, and returns the last one."""
+_T = TypeVar("_T")
+Steps: TypeAlias = Generator[Callable[[], Coroutine[Any, Any, Any]], Any, _T]
+"""Yields functions of a session, receives their results, and returns something."""
 
 _BUSY = "is being executed by"
 """Part of the message of a `JournalError` for a run that another task executes."""
@@ -84,7 +85,7 @@ async def call_once(
     return reply
 
 
-def decide(exports: Exports, task: GraphTask, reply: Reply, *, started_now: bool) -> Steps:
+def decide(exports: Exports, task: GraphTask, reply: Reply, *, started_now: bool) -> Steps[Reply]:
     """Let the graph decide the pending calls of a run; yield each step that continues it.
 
     Args:
@@ -99,26 +100,27 @@ def decide(exports: Exports, task: GraphTask, reply: Reply, *, started_now: bool
     answered = 0
     while reply.run is not None:
         run_id = reply.run.run_id
-        requests = _requests(exports, run_id)
-        if len(requests) == answered or _has_rivals(exports, task, run_id):
+        requests = yield partial(_requests, exports, run_id)
+        if len(requests) == answered or (yield partial(_has_rivals, exports, task, run_id)):
             break
-        undecided = {call.call for call in exports.session.pending(run_id)}
+        undecided = {call.call for call in (yield partial(exports.session.pending, run_id))}
         for request in requests[answered:]:
             answer = _ask(exports, request)
             if request.call in undecided:
-                _record(exports, request, _STALE if started_now else answer, task)
+                decided = _STALE if started_now else answer
+                yield partial(_record, exports, request, decided, task)
         answered = len(requests)
         if reply.pending:
             reply = yield partial(exports.resume, run_id)
     return reply
 
 
-def _requests(exports: Exports, run_id: str) -> list[ptc.PendingCall]:
+async def _requests(exports: Exports, run_id: str) -> list[ptc.PendingCall]:
     """Return all requests of a run for an approval, decided or not, in an order that never changes.
 
     A request that an approver of this process decided at once never was pending.
     """
-    recorded = exports.session.history.recorded(run_id)
+    recorded = await exports.session.history.recorded(run_id)
     at_once = {(row.path, row.at_ms) for row in recorded.decisions}
     rows = [
         row
@@ -129,10 +131,12 @@ def _requests(exports: Exports, run_id: str) -> list[ptc.PendingCall]:
     return [pending_call(row, run_id) for row in rows]
 
 
-def _has_rivals(exports: Exports, task: GraphTask, run_id: str) -> bool:
+async def _has_rivals(exports: Exports, task: GraphTask, run_id: str) -> bool:
     """True if another run of the task has requests: answers would not tell the two apart."""
-    others = exports.session.history.find_ids(task.prefix)
-    return any(other != run_id and _requests(exports, other) for other in others)
+    for other in await exports.session.history.find_ids(task.prefix):
+        if other != run_id and await _requests(exports, other):
+            return True
+    return False
 
 
 # --- questions and answers ------------------------------------------------------------------------
@@ -202,10 +206,12 @@ def _read_answer(exports: Exports, request: ptc.PendingCall, answer: Any) -> _An
     return _Answer("approve", arguments)
 
 
-def _record(exports: Exports, request: ptc.PendingCall, answer: _Answer, task: GraphTask) -> None:
+async def _record(
+    exports: Exports, request: ptc.PendingCall, answer: _Answer, task: GraphTask
+) -> None:
     by = clean_text(f"user of LangGraph thread {task.thread}", 200).replace("\n", " ")
     try:
-        exports.decide(
+        await exports.decide(
             request, answer.action, by=by, arguments=answer.arguments, comment=answer.comment
         )
     except ptc.UsageError:

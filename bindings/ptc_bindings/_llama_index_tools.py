@@ -169,7 +169,7 @@ class _Approvals:
         reply = await self._calls.call(start)
         while run_id is not None and reply.pending:
             # The record of a run that was found has its requests, also those decided meanwhile.
-            for request in self._exports.session.pending(run_id):
+            for request in await self._exports.session.pending(run_id):
                 if request.kind != "approval":
                     return reply
                 await self._ask(context, request)
@@ -204,12 +204,12 @@ class _Approvals:
             requirements=names,
             timeout=None,
         )
-        problem = self._record(request, answer)
+        problem = await self._record(request, answer)
         if problem:
             await context.store.set(key, (asked + 1, problem))
             await self._ask(context, request)
 
-    def _record(self, request: ptc.PendingCall, answer: Any) -> str:
+    async def _record(self, request: ptc.PendingCall, answer: Any) -> str:
         """Record a decision. Return the problem of one that cannot be read."""
         decision, arguments = answer.get("response", None), answer.get("arguments", None)
         if decision not in ("approve", "reject"):
@@ -223,7 +223,7 @@ class _Approvals:
         by = clean_text(str(answer.get("user_name", None) or "user of a LlamaIndex workflow"), 200)
         comment = clean_text(str(answer.get("comment", None) or ""), 1_000)
         with contextlib.suppress(ptc.UsageError):  # decided elsewhere meanwhile, or expired
-            self._exports.decide(
+            await self._exports.decide(
                 request, decision, by=by.replace("\n", " "), arguments=arguments, comment=comment
             )
         return ""

@@ -80,14 +80,14 @@ class Dialog:
         self.run_id, self._rounds = found["run"], found["rounds"]
         self._later = set(found["later"])
 
-    def decide(self, responses: Mapping[str, Any]) -> None:
+    async def decide(self, responses: Mapping[str, Any]) -> None:
         """Record the answers to the forms of `next_leg`."""
         from mcp_types import ElicitResult
 
-        for call in self._open(self._session.pending(self.run_id)):
+        for call in self._open(await self._session.pending(self.run_id)):
             response = responses.get(call.call)
             if isinstance(response, ElicitResult):
-                self._record(call, read_answer(call, self._tools[call.tool], response))
+                await self._record(call, read_answer(call, self._tools[call.tool], response))
             else:
                 self._later.add(call.call)
 
@@ -105,22 +105,22 @@ class Dialog:
             except MCPError:
                 self._later.add(call.call)
             else:
-                self._record(call, read_answer(call, self._tools[call.tool], response))
+                await self._record(call, read_answer(call, self._tools[call.tool], response))
 
-    def _record(self, call: ptc.PendingCall, answer: Answer) -> None:
+    async def _record(self, call: ptc.PendingCall, answer: Answer) -> None:
         self._problems.pop(call.call, None)
         if answer.action == "later":
             self._later.add(call.call)
         elif answer.action == "again":
             self._problems[call.call] = answer.problem
         else:
-            self._decide(call, answer)
+            await self._decide(call, answer)
 
-    def _decide(self, call: ptc.PendingCall, answer: Answer) -> None:
+    async def _decide(self, call: ptc.PendingCall, answer: Answer) -> None:
         history, by = self._session.history, client_name(self._ctx, self._client)
         try:
             if answer.action == "approve":
-                history.approve(
+                await history.approve(
                     call.run_id,
                     call.call,
                     by=by,
@@ -128,7 +128,7 @@ class Dialog:
                     comment=answer.comment,
                 )
             else:
-                history.reject(call.run_id, call.call, by=by, comment=answer.comment)
+                await history.reject(call.run_id, call.call, by=by, comment=answer.comment)
         except ptc.UsageError:
             # Decided elsewhere meanwhile, or expired: resuming the run applies that.
             self._later.add(call.call)

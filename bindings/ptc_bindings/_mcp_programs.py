@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import ptc
-from ptc._journal._journal import RunRow
 from ptc._runs._program_row import load_result, recorded_tools
 from ptc._tools._untrusted import model_text
+from ptc.journal._journal import RunRow
 
 from ._client_scope import ClientScope
 from ._definitions import PROGRAM_LOG, PROGRAM_RESUME, call_result
@@ -93,54 +93,65 @@ class Programs:
         return await self._run(ctx, params, start)
 
     async def resume(
-        self, ctx: ServerRequestContext[Any], params: CallToolRequestParams, run_id: str
+        self,
+        ctx: ServerRequestContext[Any],
+        params: CallToolRequestParams,
+        run_id: str,
+        correction: Mapping[str, Any],
     ) -> CallToolResult | InputRequiredResult:
-        """Resume a run; a run that has ended is reported as it ended."""
-        self.find(run_id)
+        """Resume a run, or continue it with a corrected script.
+
+        A run that has ended is reported as it ended if there is no other script.
+        """
+        await self.find(run_id)
 
         async def start(on_event: Callable[[ptc.RunEvent], None]) -> ptc.RunResult:
-            return await self._resume(run_id, on_event)
+            if not correction:
+                return await self._resume(run_id, on_event)
+            self._latest = run_id
+            return await self._session.resume(
+                run_id, allowed_tools=self._allowed, on_event=on_event, **correction
+            )
 
         return await self._run(ctx, params, start)
 
-    def status(self, run_id: str) -> CallToolResult:
+    async def status(self, run_id: str) -> CallToolResult:
         """Report the status of a run, and what it waits for."""
-        row = self.find(run_id)
+        row = await self.find(run_id)
         result = load_result(row)
         if result is None:
             return call_result([f"Run {run_id}: {row.status}; no result is recorded yet."], None)
         if row.status == "paused":
-            result = replace(result, pending=self._session.pending(run_id))
+            result = replace(result, pending=await self._session.pending(run_id))
         reply = self._reply(result)
         return call_result([f"Run {run_id}: {row.status}", *reply.texts], reply.data)
 
-    def log(self, run_id: str | None, first: int) -> CallToolResult:
+    async def log(self, run_id: str | None, first: int) -> CallToolResult:
         """Report the calls and the output of a run; None: of the latest one."""
         run_id = run_id or self._latest
         if run_id is None:
             raise ptc.UsageError("this server has run no script yet; pass run_id")
-        row = self.find(run_id)
-        recorded = self._session.history.recorded(run_id)
+        row = await self.find(run_id)
+        recorded = await self._session.history.recorded(run_id)
         text = run_log(recorded, load_result(row), first)
         untrusted = self._session.untrusted_in(call.tool for call in recorded.calls)
         return call_result([model_text(text, untrusted, source=PROGRAM_LOG)], None)
 
-    def record(self, run_id: str) -> bytes:
+    async def record(self, run_id: str) -> bytes:
         """Return the record of a run as JSON."""
-        result = load_result(self.find(run_id))
+        result = load_result(await self.find(run_id))
         if result is not None:
             self._scope.grant(result)
-        return run_record(self._session.history.recorded(run_id), result)
+        return run_record(await self._session.history.recorded(run_id), result)
 
-    def find(self, run_id: str) -> RunRow:
+    async def find(self, run_id: str) -> RunRow:
         """Return a run that a client may reach. Raises `UsageError`.
 
         The id of a run is random, so only somebody who was told can name it.
         """
         # A run of the operator may have used tools, and read data, that no client may see.
         known = self._scope.owns_run(run_id)
-        self._session.history.journal.flush()
-        row = self._session.history.journal.find(run_id) if known else None
+        row = await self._session.history.find(run_id) if known else None
         if row is None:
             # The same text for a run of another client: its existence is not disclosed either.
             msg = f"there is no run {run_id!r:.80} of an MCP client; check run_id"
@@ -166,8 +177,8 @@ class Programs:
             try:
                 if params.request_state is not None:
                     dialog.restore(params.request_state)
-                    self.find(dialog.run_id)
-                    dialog.decide(params.input_responses or {})
+                    await self.find(dialog.run_id)
+                    await dialog.decide(params.input_responses or {})
                     result = await self._resume(dialog.run_id, progress.on_event)
                 else:
                     result = await start(progress.on_event)
@@ -190,7 +201,7 @@ class Programs:
             )
         except ptc.JournalError:
             # It may have ended before, or meanwhile in another process.
-            row = self.find(run_id)
+            row = await self.find(run_id)
             ended = load_result(row)
             if ended is None or row.status in ("paused", "cancelled"):
                 raise
@@ -217,6 +228,14 @@ class Programs:
 
 def _next_step(result: ptc.RunResult) -> str:
     run_id = result.run_id
+    if result.status != "paused":
+        if not any(warning.code == "effects_made" for warning in result.warnings):
+            return ""
+        return (
+            f'Correct the script and call the tool {PROGRAM_RESUME} with {{"run_id": "{run_id}", '
+            '"source": "..."}: calls that have succeeded are not repeated. Do not run it as a new '
+            "program: that would repeat their effects."
+        )
     resume = f'call the tool {PROGRAM_RESUME} with {{"run_id": "{run_id}"}}'
     if not result.pending:
         return f"Every call is decided: {resume}."

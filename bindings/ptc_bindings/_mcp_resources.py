@@ -10,6 +10,8 @@ import base64
 import mimetypes
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
+
 import ptc
 
 from ._client_scope import ClientScope
@@ -44,7 +46,7 @@ def resource_templates() -> list[ResourceTemplate]:
     ]
 
 
-def read_resource(
+async def read_resource(
     session: ptc.Session, programs: Programs, scope: ClientScope, uri: str
 ) -> ReadResourceResult:
     """Answer ``resources/read``. Raises `MCPError` if there is no such resource."""
@@ -57,7 +59,7 @@ def read_resource(
     )
 
     try:
-        name, data = _load(session, programs, scope, uri)
+        name, data = await _load(session, programs, scope, uri)
     except ptc.PtcError as error:
         raise MCPError(INVALID_PARAMS, str(error)) from error
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
@@ -70,15 +72,16 @@ def read_resource(
     return ReadResourceResult(contents=[BlobResourceContents(uri=uri, mime_type=kind, blob=blob)])
 
 
-def _load(
+async def _load(
     session: ptc.Session, programs: Programs, scope: ClientScope, uri: str
 ) -> tuple[str, bytes]:
     if uri.startswith(_RUNS):
-        return "run.json", programs.record(uri.removeprefix(_RUNS))
+        return "run.json", await programs.record(uri.removeprefix(_RUNS))
     if uri.startswith(_ARTIFACTS):
         digest = uri.removeprefix(_ARTIFACTS)
-        found = session.artifacts.read(digest) if scope.may_read(digest) else None
-        if found is not None:
-            return found
+        if scope.may_read(digest):
+            found = await anyio.to_thread.run_sync(session.artifacts.read, digest)
+            if found is not None:
+                return found
     msg = f"there is no resource {uri!r:.120}; resources: {_RUNS}RUN and {_ARTIFACTS}DIGEST"
     raise ptc.UsageError(msg)

@@ -275,11 +275,11 @@ class _Handlers:
             msg = f"first must be an integer of at least 1, not {_json_type(first)}"
             raise ptc.UsageError(msg)
         given = arguments.get("run_id")
-        return self._programs.log(None if given is None else _run_id(arguments), first)
+        return await self._programs.log(None if given is None else _run_id(arguments), first)
 
     async def _status(self, arguments: Mapping[str, Any]) -> CallToolResult:
         _reject_unknown(PROGRAM_STATUS, arguments, ("run_id",))
-        return self._programs.status(_run_id(arguments))
+        return await self._programs.status(_run_id(arguments))
 
     async def _resume(
         self,
@@ -287,8 +287,13 @@ class _Handlers:
         params: CallToolRequestParams,
         arguments: Mapping[str, Any],
     ) -> CallToolResult | InputRequiredResult:
-        _reject_unknown(PROGRAM_RESUME, arguments, ("run_id",))
-        return await self._programs.resume(ctx, params, _run_id(arguments))
+        known = ("run_id", "source", "reads", "allow_unmatched", "accept_changed_tools")
+        _reject_unknown(PROGRAM_RESUME, arguments, known)
+        correction = {name: value for name, value in arguments.items() if name != "run_id"}
+        of_source = [name for name in correction if name != "accept_changed_tools"]
+        if of_source and "source" not in correction:
+            raise ptc.UsageError(f"{' and '.join(of_source)}: pass source as well")
+        return await self._programs.resume(ctx, params, _run_id(arguments), correction)
 
     async def _call(
         self,
@@ -332,7 +337,7 @@ class _Handlers:
 
             raise MCPError(INTERNAL_ERROR, refusal)
         with self._calls.hold():
-            return read_resource(self._session, self._programs, self._scope, params.uri)
+            return await read_resource(self._session, self._programs, self._scope, params.uri)
 
 
 def _program_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -167,10 +167,10 @@ def _approval_tool(exports: Exports, tool: ptc.Tool, public: str, approved_by: s
 
     async def approve(context: Any, _arguments: str) -> str:
         run_id, _, call = context.tool_call_id.partition(".")
-        for pending in exports.session.pending(run_id):
+        for pending in await exports.session.pending(run_id):
             if pending.call == call:
                 try:
-                    exports.decide(pending, "approve", by=approved_by)
+                    await exports.decide(pending, "approve", by=approved_by)
                 except ptc.UsageError as error:  # expired, or decided elsewhere
                     return str(error)
         return "approved"
@@ -211,7 +211,7 @@ class _ScriptModel(_Model):
             if item.get("type") == "function_call_output"
         }
         if outputs:
-            self._reject(run_id, outputs)
+            await self._reject(run_id, outputs)
             reply = await self._exports.resume(run_id)
         else:
             name, arguments = self._offer.tool.name, request["arguments"]
@@ -236,14 +236,14 @@ class _ScriptModel(_Model):
             type="function_call",
         )
 
-    def _reject(self, run_id: str, outputs: Mapping[str, Any]) -> None:
+    async def _reject(self, run_id: str, outputs: Mapping[str, Any]) -> None:
         """Reject the calls that the SDK answered although nobody approved them."""
-        for pending in self._exports.session.pending(run_id):
+        for pending in await self._exports.session.pending(run_id):
             if (text := outputs.get(_call_id(pending))) is not None:
                 # It may have expired meanwhile: the run reports that.
                 with contextlib.suppress(ptc.UsageError):
                     by = self._approved_by
-                    self._exports.decide(pending, "reject", by=by, comment=str(text))
+                    await self._exports.decide(pending, "reject", by=by, comment=str(text))
 
 
 def _call_id(pending: ptc.PendingCall) -> str:

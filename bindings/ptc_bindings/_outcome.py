@@ -123,7 +123,7 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
             "description": "Calls that await a decision, if the run is paused.",
         },
         "pending_omitted": _COUNT,
-        "next": {**_TEXT, "description": "How to continue a paused run."},
+        "next": {**_TEXT, "description": "How to continue the run."},
         "stdout": {**_TEXT, "description": "Tail of the printed output."},
         "stderr": {**_TEXT, "description": "Tail of the log and of output to sys.stderr."},
         "partial": {"type": "array", "description": "Last values of ctx.emit, if it failed."},
@@ -150,7 +150,7 @@ def outcome(
 
     Args:
         result: The run.
-        next_step: How the reader continues it, if it is paused.
+        next_step: How the reader continues it; ``""`` if that is not possible.
         reader: How the reader gets the rest of a truncated value.
     """
     return _completed(result, reader) if result.ok else _unfinished(result, next_step)
@@ -290,9 +290,9 @@ def _part(text: str, count: int, *, end: bool) -> str:
 def _unfinished(result: RunResult, next_step: str) -> dict[str, Any]:
     row = _Row(_JSON_ROOM)
     row.add(status=result.status, run_id=result.run_id)
+    # The next step is added first: without it, the reader cannot continue.
+    row.text("next", next_step, 500)
     if result.status == "paused":
-        # The next step is added first: without it, the reader cannot continue.
-        row.text("next", next_step, 500)
         _add_pending(row, result.pending)
     if result.error is not None:
         error = _failure(result.error, min(row.room - 12, 900))

@@ -18,6 +18,7 @@ _HEADS = {
     "crashed": "The script's process crashed",
     "violation": "The sandbox stopped the run",
     "paused": "The run is paused",
+    "dead": "Workers started the run too often",
 }
 
 

@@ -22,8 +22,9 @@ from pydantic_core import SchemaValidator, core_schema
 
 import ptc
 from ptc._core import _json
-from ptc._journal._journal import RunRow
+from ptc._runs._program_row import is_source_of
 from ptc._runs._program_tool import PROGRAM
+from ptc.journal._journal import RunRow
 
 from ._export import ExportedTool, Exports
 from ._pydantic_ai_tools import live_context
@@ -61,12 +62,15 @@ async def _reply(
     exports: Exports, item: ExportedTool, ctx: RunContext[Any], arguments: dict[str, Any]
 ) -> Reply:
     run_id = _run_id(ctx)
-    if ctx.tool_call_approved and (paused := _paused_run(exports.session, run_id)) is not None:
+    if (
+        ctx.tool_call_approved
+        and (paused := await _paused_run(exports.session, run_id)) is not None
+    ):
         if item.source_name == PROGRAM and _is_edited(paused, arguments):
             msg = "an approved script cannot be changed: edit the arguments of its calls instead"
             raise ToolFailed(f"{msg} (metadata of the approval); the run is still paused")
         try:
-            _decide(exports, item, run_id, ctx.tool_call_metadata, arguments)
+            await _decide(exports, item, run_id, ctx.tool_call_metadata, arguments)
         except ptc.PtcError as error:
             raise ToolFailed(f"The approval was not recorded: {error}") from error
         return await exports.resume(run_id)
@@ -82,21 +86,19 @@ def _run_id(ctx: RunContext[Any]) -> str:
     return f"pydantic-ai-{hashlib.sha256(call.encode()).hexdigest()[:32]}"
 
 
-def _paused_run(session: ptc.Session, run_id: str) -> RunRow | None:
+async def _paused_run(session: ptc.Session, run_id: str) -> RunRow | None:
     """Return the row of a paused run; None if there is none.
 
     An approval may also be that of a toolset around this one, before the run starts.
     """
-    try:
-        row = session.history.run(run_id)
-    except ptc.JournalError:
-        return None
-    return row if row.status == "paused" else None
+    row = await session.history.find(run_id)
+    return row if row is not None and row.status == "paused" else None
 
 
 def _is_edited(row: RunRow, arguments: Mapping[str, Any]) -> bool:
-    inputs = arguments.get("inputs") or {}
-    return (row.source, _json.loads(row.inputs)) != (arguments.get("source"), inputs)
+    source, inputs = arguments.get("source"), arguments.get("inputs") or {}
+    is_same = isinstance(source, str) and is_source_of(row, source)
+    return not is_same or _json.loads(row.inputs) != inputs
 
 
 def _request(reply: Reply) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _request(reply: Reply) -> dict[str, Any]:
     }
 
 
-def _decide(
+async def _decide(
     exports: Exports,
     item: ExportedTool,
     run_id: str,
@@ -127,7 +129,7 @@ def _decide(
     found = metadata if isinstance(metadata, Mapping) else {}
     by = found.get("by") or "the application (pydantic-ai)"
     listed = found.get("calls")
-    for call in exports.session.pending(run_id):
+    for call in await exports.session.pending(run_id):
         if call.kind != "approval":
             continue
         row = {} if listed is None else _row_of(call, listed)
@@ -142,7 +144,7 @@ def _decide(
         if edited == call.arguments or decision == "reject":
             edited = None
         comment = str(row.get("comment", ""))
-        exports.decide(call, decision, by=by, arguments=edited, comment=comment)
+        await exports.decide(call, decision, by=by, arguments=edited, comment=comment)
 
 
 def _row_of(call: ptc.PendingCall, listed: Any) -> Mapping[str, Any] | None:

@@ -124,7 +124,7 @@ def reply_of_run(
 
     Args:
         result: The run.
-        next_step: How the reader continues it, if it is paused.
+        next_step: How the reader continues it; ``""`` if that is not possible.
         reader: How the reader gets the rest of a truncated value.
         untrusted: Treatment of its texts: `ptc.Session.untrusted_in`.
     """

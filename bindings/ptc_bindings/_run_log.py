@@ -7,9 +7,9 @@ from typing import Any
 
 from ptc import RunResult
 from ptc._core import _json
-from ptc._journal._journal import CallRow, RunRecord
 from ptc._records._artifacts import shrink
 from ptc._records._preview import address_of
+from ptc.journal._journal import CallRow, RunRecord
 
 from ._outcome import tail, truncate, warning_texts
 

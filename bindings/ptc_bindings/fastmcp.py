@@ -249,7 +249,7 @@ async def _ask(
     else:
         # FastMCP encrypts the state and binds it to the request, so the client did not make it.
         dialog.restore(state)
-        dialog.decide(responses or {})
+        await dialog.decide(responses or {})
         reply = await exports.resume(dialog.run_id, on_event=progress.on_event)
     while reply.run is not None and dialog.can_ask(reply.run):
         if dialog.stateless:

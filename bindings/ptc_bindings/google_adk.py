@@ -252,7 +252,7 @@ async def _run(exports: Exports, name: str, arguments: dict[str, Any], context: 
     else:
         context.state[key] = None
         if answer is not None:
-            _decide(exports, run_id, answer.confirmed, f"ADK user {context.user_id}")
+            await _decide(exports, run_id, answer.confirmed, f"ADK user {context.user_id}")
         reply = await exports.resume(run_id)
     if not reply.pending or reply.run is None:
         return _result(reply)
@@ -276,11 +276,11 @@ def _run_prefix(session: Any) -> str:
     return f"adk-{hashlib.sha256(_json.dumps(owner, what='session')).hexdigest()[:24]}-"
 
 
-def _decide(exports: Exports, run_id: str, confirmed: bool, by: str) -> None:
-    for call in exports.session.pending(run_id):
+async def _decide(exports: Exports, run_id: str, confirmed: bool, by: str) -> None:
+    for call in await exports.session.pending(run_id):
         # Somebody may have decided meanwhile: resuming applies that.
         with contextlib.suppress(ptc.UsageError):
-            exports.decide(call, "approve" if confirmed else "reject", by=by)
+            await exports.decide(call, "approve" if confirmed else "reject", by=by)
 
 
 def _hint(reply: Reply) -> str:

@@ -8,16 +8,14 @@ Rule 2: a reference is passed on only if its file is stored here and matches its
 
 from __future__ import annotations
 
-import hashlib
-import mimetypes
 import re
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
-from .._records._artifacts import ArtifactStore
+from .._records._artifacts import LocalArtifacts
 from .._records._content import Attachment, AttachmentRef
-from ..errors import ToolError
+from ..artifacts._store import suffix_of
+from ..errors import PtcError, ToolError
 
 __all__ = ["AttachmentStore"]
 
@@ -25,7 +23,7 @@ __all__ = ["AttachmentStore"]
 class AttachmentStore:
     """Attachments of a session, in one folder."""
 
-    def __init__(self, files: ArtifactStore) -> None:
+    def __init__(self, files: LocalArtifacts) -> None:
         self._files = files
 
     def save(self, attachment: Attachment) -> AttachmentRef:
@@ -37,7 +35,7 @@ class AttachmentStore:
         data = attachment.data
         assert isinstance(data, bytes)  # noqa: S101  # __post_init__ has decoded it
         try:
-            stored = self._files.keep(data, suffix=_suffix(attachment))
+            stored = self._files.keep(data, suffix_of(attachment.media_type, attachment.name))
         except OSError as error:
             why = error.strerror or type(error).__name__
             msg = f"attachment {attachment.name!r} cannot be stored: {why}"
@@ -46,7 +44,7 @@ class AttachmentStore:
             id=stored.sha256,
             name=attachment.name,
             media_type=attachment.media_type,
-            path=stored.artifact,
+            path=str(self._files.path(stored.sha256)),
             size_bytes=stored.bytes,
             width=attachment.width,
             height=attachment.height,
@@ -54,30 +52,21 @@ class AttachmentStore:
         )
 
     def validate(self, ref: AttachmentRef) -> AttachmentRef:
-        """Return `ref` with the size of its file, if it is stored here and matches its digest.
+        """Return `ref` with the path and size of its file, if it is stored and matches its digest.
+
+        The path of `ref` is ignored: a record may come from another machine, or a hostile tool.
 
         Raises:
             ToolError: ``bad_attachment``.
         """
-        path = Path(ref.path)
-        # Compared as text with the store's own name for it, not resolved. A link planted in the
-        # folder is useless, since its name has the digest and the bytes must have it too.
-        inside = path.parent == self._files.folder and path.name.startswith(ref.id)
-        with suppress(OSError):
-            if inside and not path.is_symlink() and _digest(path) == ref.id:
-                return replace(ref, size_bytes=path.stat().st_size)
+        with suppress(OSError, PtcError):
+            found = self._files.open(ref.id) if _DIGEST.fullmatch(ref.id) else None
+            if found is not None:
+                with found:
+                    path = str(self._files.path(ref.id))
+                    return replace(ref, path=path, size_bytes=found.size)
         msg = f"attachment {ref.name!r:.80} does not refer to a file of this session's store"
         raise ToolError(msg, code="bad_attachment")
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _suffix(attachment: Attachment) -> str:
-    known = mimetypes.guess_extension(attachment.media_type, strict=True)
-    if known is not None:
-        return known
-    own = re.search(r"\.[A-Za-z0-9]{1,8}\Z", attachment.name)
-    return own[0].lower() if own else ".bin"
+_DIGEST = re.compile(r"[0-9a-f]{64}")

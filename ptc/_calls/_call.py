@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from .._core import _json
-from .._journal._journal import CallRow
+from .._core._clock import now_ms
+from .._facts import ModelUsage
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus
 from .._tools._reach import Reach
@@ -18,6 +19,7 @@ from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
 from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError
+from ..journal._journal import CallEnd, CallRow
 from ._record_filter import RecordFilter
 
 __all__ = ["CallOutcome", "Occurrences", "OpenCall"]
@@ -106,7 +108,13 @@ class OpenCall:
     attached: list[AttachmentRef] = field(default_factory=list)
     """Files that its tool has stored so far."""
     start_row: CallRow | None = None
-    """Its start as this host has recorded it."""
+    """Its start as it is recorded."""
+    reused_end: CallEnd | None = None
+    """Its outcome as an earlier host, or an earlier revision of the script, recorded it."""
+    usage: ModelUsage | None = None
+    """Tokens that its attempts spent, without those of the calls that its tool made."""
+    charged: bool = False
+    """True once it was charged to the budget."""
     awaited: str = ""
     """Digest of the cached result that it makes or waits for."""
     making: str = ""
@@ -162,6 +170,7 @@ class OpenCall:
         if row is not None and row.end is not None:
             self._update(status=row.end.status)
             self.attempt, self.making = row.attempt, row.making
+            self._take_times(row._replace(path=self.path, line=self.call.line), row.end)
 
     def leave_unknown(self) -> None:
         """Note that the call started under an earlier host, and its outcome is unknown."""
@@ -188,10 +197,26 @@ class OpenCall:
         """Finish a call that was cancelled before its function was called."""
         self._set_status("not_started")
 
+    def reopen(self) -> None:
+        """Prepare to execute a call that was suspended by this host."""
+        self._set_status("not_started")
+        self.suspended, self.started, self.ended = False, 0.0, 0.0
+
     def restore(self, row: CallRow, error: ToolError | None) -> None:
         """Adopt the record of a call that this host does not execute."""
         self.path, self.side_effect, self.attempt = row.path, row.side_effect, row.attempt
         self._update(status="unknown" if row.end is None else row.end.status, error=error)
+        self._take_times(row, row.end)
+
+    def _take_times(self, start: CallRow, end: CallEnd | None) -> None:
+        """Adopt the recorded start, end and usage."""
+        self.start_row, self.reused_end = start._replace(end=None), end
+        if end is not None and end.usage:
+            self.usage = ModelUsage(**_json.loads(end.usage))
+
+    def add_usage(self, usage: ModelUsage) -> None:
+        """Add tokens that an attempt spent."""
+        self.usage = usage if self.usage is None else self.usage + usage
 
     def fail_delivery(self, error: ToolError) -> None:
         """Note that the script receives `error` instead of the result."""
@@ -266,14 +291,14 @@ class OpenCall:
         """Return the call as a frozen record."""
         arguments, digest = self.preview()
         outcome, error = self.outcome, self.outcome.error
-        end = self.ended or (time.perf_counter() if self.started else 0.0)
+        started_ms, duration_ms = self._times()
         return CallRecord(
             seq=self.seq,
             tool=self.call.name,
             status=outcome.status,
             arguments=arguments,
             arguments_sha256=digest,
-            duration_ms=round((end - self.started) * 1000, 3) if self.started else 0.0,
+            duration_ms=duration_ms,
             result_bytes=outcome.result_bytes,
             error_code=error.code if error else None,
             error=_json.plain_text(error.message, 2_000) if error else None,
@@ -283,7 +308,27 @@ class OpenCall:
             cached=outcome.cached,
             attachments=self._list_attachments(),
             exit_code=outcome.reply.exit_code if outcome.reply else None,
+            started_ms=started_ms,
+            usage=self.usage,
         )
+
+    def _times(self) -> tuple[int, float]:
+        """Return the start in milliseconds since 1970 and the duration, as far as they are known.
+
+        An outcome that was recorded before keeps its times.
+        """
+        row, end = self.start_row, self.reused_end
+        if self.started:
+            duration = (self.ended or time.perf_counter()) - self.started
+            return self.wall_start_ms(), round(duration * 1000, 3)
+        if row is None or not self.attempt:
+            return 0, 0.0
+        return row.at_ms, 0.0 if end is None else float(max(end.at_ms - row.at_ms, 0))
+
+    def wall_start_ms(self) -> int:
+        """Return the start of the first attempt of this host, in milliseconds since 1970."""
+        age = time.perf_counter() - self.started if self.started else 0.0
+        return now_ms() - int(age * 1000)
 
     def _list_attachments(self) -> tuple[AttachmentRef, ...]:
         reply = self.outcome.reply

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from .._journal._journal import CallRow
 from .._records._limits import Limits
 from .._records._result import CallStatus, EventKind
 from .._tools._approval import ApprovalNeededError
@@ -24,6 +23,7 @@ from .._tools._environment import Environment
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
+from ..journal._journal import CallRow
 from ._admission import Admission
 from ._budget import Budget
 from ._call import OpenCall
@@ -144,10 +144,15 @@ class Dispatch:
         name, tool, recorder = call.call.name, call.tool, self._scope.recorder
         if tool is None or call.refusal is not None:
             raise call.refusal or internal_error(name, "it was not looked up")
-        if self._scope.budget is not None:
-            self._scope.budget.reserve(name)
-        if call.reach is not None:
-            call.reach.reserve(name)
+        if recorder is not None and recorder.earlier is not None:
+            # Before it is charged: a nested call that is held will be another object.
+            recorder.hold_new_effect(recorder.earlier, call)
+        if not call.charged:
+            if self._scope.budget is not None:
+                self._scope.budget.reserve(name)
+            if call.reach is not None:
+                call.reach.reserve(name)
+            call.charged = True
         if recorder is None:
             if tool.side_effect and not tool.repeatable and call.parent is not None:
                 return await make_once(call, partial(self._make, tool, call))
@@ -227,7 +232,7 @@ class Dispatch:
 
     def record_cancellation(self, call: OpenCall) -> None:
         """Record that a call was cancelled: if it has an effect, its outcome is unknown."""
-        if self.recorder is None or call.start_row is None:
+        if self.recorder is None or call.start_row is None or call.reused_end is not None:
             return
         if not call.was_called:
             self._withdraw(call, "was cancelled before its function was called")

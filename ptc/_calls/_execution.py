@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import anyio
 
-from .._journal._journal import CallEnd
+from .._core._call_usage import usage_of_call
 from .._schema._check import Arguments, arguments_mapping
 from .._tools._approval import ApprovalNeededError
 from .._tools._cache import Cache
@@ -22,6 +22,7 @@ from .._tools._context import ambient_call
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError
+from ..journal._journal import CallEnd
 from ._breaker import Circuit
 from ._call import OpenCall
 from ._execute import run_function
@@ -242,13 +243,20 @@ class Execution:
         most = tool.timeout_ms
         if most is None:
             value = await self._call_function(tool, call.arguments, call)
-            return convert_value(self._scope, tool, call, value)
+            return await self._convert(tool, call, value)
         with anyio.move_on_after(most / 1000) as scope:
             value = await self._call_function(tool, call.arguments, call)
-            return convert_value(self._scope, tool, call, value)
+            return await self._convert(tool, call, value)
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
         msg = f"{tool.name} took longer than {most:,} ms (its own timeout_ms) and was cancelled"
         raise _timeout_error(tool, call, msg, "Tool.timeout_ms", most)
+
+    async def _convert(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
+        result = convert_value(self._scope, tool, call, value)
+        if result.attachments:
+            # Before the call is recorded: the machine that resumes the run may need them.
+            await self._scope.shared.artifacts.send()
+        return result
 
     async def _call_function(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
         services = Services(self._scope, self._nested, tool, call)
@@ -260,11 +268,12 @@ class Execution:
             bound = partial(tool.function, **arguments, **extra)
         else:
             bound = partial(tool.function, arguments, **extra)
-        token = ambient_call.set(services)
+        token, usage = ambient_call.set(services), usage_of_call.set(call.add_usage)
         try:
             return await run_function(bound, services, is_async=tool.is_async)
         finally:
             ambient_call.reset(token)
+            usage_of_call.reset(usage)
             services.over = True
             call.function_called = services.function_called
 

@@ -21,7 +21,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .._core import _json
-from .._journal._journal import CallEnd, CallRow, RunRecord
+from ..journal._journal import CallEnd, CallRow, RunRecord
+from ._earlier import EarlierCalls
 
 __all__ = ["NestedCalls"]
 
@@ -29,12 +30,18 @@ __all__ = ["NestedCalls"]
 class NestedCalls:
     """Nested calls of one run: recorded ones, and those that this host makes."""
 
-    def __init__(self, recorded: RunRecord | None = None) -> None:
+    def __init__(
+        self, recorded: RunRecord | None = None, earlier: EarlierCalls | None = None
+    ) -> None:
         """Index the records of earlier hosts.
 
         Args:
             recorded: The run's record; None for a new run.
+            earlier: Calls of earlier revisions of the script; None: there were none.
         """
+        self._earlier = earlier
+        self.adopted: set[str] = set()
+        """Paths of calls whose execution an earlier revision recorded."""
         self._recorded: dict[str, CallRow] = {}
         self._latest: dict[str, str] = {}
         self._answers: dict[str, CallRow | None] = {}
@@ -59,13 +66,22 @@ class NestedCalls:
             self._index_making(row)
             if "." in row.path:
                 self._recorded[row.path] = row
-        for path in self._latest.values():
-            recent = self._recorded.get(path)
-            if recent is not None and not _is_answer(recent):
-                recent = None
-            self._answers[path] = recent
-            if recent is not None and recent.side_effect and _is_done(recent.end):
-                self._unclaimed[path] = recent
+        for key, path in self._latest.items():
+            self._index_latest(key, path)
+
+    def _index_latest(self, key: str, path: str) -> None:
+        """Index the newest execution with a key."""
+        recent = self._recorded.get(path)
+        if self._earlier is not None and (recent is None or _is_unstarted(recent)):
+            # Nothing was done at this path, so an execution of an earlier revision counts.
+            self._adopt(self._earlier.find_nested(key, path), path)
+            if path in self.adopted:
+                return
+        if recent is not None and not _is_answer(recent):
+            recent = None
+        self._answers[path] = recent
+        if recent is not None and recent.side_effect and _is_done(recent.end):
+            self._unclaimed[path] = recent
 
     def _index_making(self, row: CallRow) -> None:
         digest, _, number = row.making.partition(" ")
@@ -93,8 +109,22 @@ class NestedCalls:
         number = self._highest[above] = self._highest[above] + 1
         path = f"{above}.{number}"
         if key is not None:
+            if latest is None and self._earlier is not None:
+                self._adopt(self._earlier.find_nested(key, path), path)
             self._latest[key] = path
         return path
+
+    def _adopt(self, row: CallRow | None, path: str) -> None:
+        """Let a call continue the execution that an earlier revision recorded."""
+        if row is not None:
+            self.adopted.add(path)
+            self._answers[path] = row
+
+    def add_below(self, row: CallRow) -> None:
+        """Add a call below an execution of an earlier revision that is not repeated."""
+        above, _, number = row.path.rpartition(".")
+        self._highest[above] = max(self._highest[above], int(number))
+        self._recorded[row.path] = row
 
     def below(self, path: str) -> Iterator[CallRow]:
         """Iterate over the recorded calls below a call, callers first."""
@@ -156,6 +186,10 @@ class NestedCalls:
         """Note the end of a making: the next one is new."""
         self._makings[digest] += 1
 
+    def release_makings(self) -> None:
+        """Allow the makings that waited for a new effect, which may be made now."""
+        self._suspended.clear()
+
     def suspend_making(self, digest: str) -> None:
         """Note that a making is suspended: nobody makes this result before the decision."""
         self._suspended.add(digest)
@@ -172,3 +206,7 @@ def _is_answer(row: CallRow) -> bool:
 def _is_done(end: CallEnd | None) -> bool:
     """True unless an execution is known to have had no effect."""
     return end is None or end.status not in ("failed", "not_started")
+
+
+def _is_unstarted(row: CallRow) -> bool:
+    return row.end is not None and row.end.status == "not_started"

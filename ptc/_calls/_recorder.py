@@ -12,17 +12,24 @@ Rule 3: a script that diverges from its record is stopped, and the error has bot
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from .._core import _json
-from .._journal._journal import (
+from .._core._clock import now_ms
+from .._records._result import CallStatus, PendingCall, RunWarning
+from .._tools._approval import ApprovalRequest, Decision
+from .._tools._tool import Tool
+from .._tools._tool_result import ToolResult
+from ..errors import JournalError, PtcError, ToolError
+from ..journal._journal import (
     CallEnd,
     CallRow,
     DecisionRow,
     Delivery,
+    EventCount,
+    EventRow,
     Journal,
     Lease,
     PendingKind,
@@ -31,12 +38,8 @@ from .._journal._journal import (
     Tick,
     UsedDecision,
 )
-from .._records._result import CallStatus, PendingCall, RunWarning
-from .._tools._approval import ApprovalRequest, Decision
-from .._tools._tool import Tool
-from .._tools._tool_result import ToolResult
-from ..errors import JournalError, PtcError, ToolError
 from ._call import OpenCall
+from ._earlier import EarlierCalls
 from ._nested import NestedCalls
 from ._rows import encode_arguments, pending_call, request_details
 
@@ -64,6 +67,7 @@ class RunRecorder:
         recorded: RunRecord | None = None,
         *,
         approvals_expire_ms: int | None = None,
+        earlier: EarlierCalls | None = None,
     ) -> None:
         """Load the record of a run.
 
@@ -72,6 +76,7 @@ class RunRecorder:
             lease: Exclusive right to record the run.
             recorded: Earlier record; None: a new run.
             approvals_expire_ms: Age at which a new request for approval expires.
+            earlier: Calls of earlier revisions of the script. None: there were none.
         """
         self._journal = journal
         self._lease = lease
@@ -81,7 +86,11 @@ class RunRecorder:
         self._rows = {row.path: row for row in rows}
         self._decisions = {(v.path, v.kind): v for v in (recorded.decisions if recorded else ())}
         self._pending_before = {(p.path, p.kind): p for p in (recorded.pending if recorded else ())}
-        self.nested: NestedCalls = NestedCalls(recorded)
+        self.earlier: EarlierCalls | None = earlier
+        """Calls of earlier revisions of the script; None: there were none."""
+        if earlier is not None:
+            earlier.claim(rows)
+        self.nested: NestedCalls = NestedCalls(recorded, earlier)
         """The calls that tools make."""
         self.deliveries: deque[Delivery] = deque(recorded.deliveries if recorded else ())
         """Recorded messages to the worker that have not been replayed yet."""
@@ -89,7 +98,9 @@ class RunRecorder:
         """Time of the script's clock, in seconds."""
         self.effects: bool = any(row.side_effect for row in rows)
         """True if the run had a side effect."""
-        self._ended = False
+        self.events: EventCount = recorded.events if recorded else EventCount()
+        """Recorded output of the script."""
+        self._ended = self._interrupted = False
         self.pending: list[PendingRow] = []
         """Calls that this host has suspended until a decision."""
         self.warnings: list[RunWarning] = []
@@ -98,6 +109,11 @@ class RunRecorder:
     def pending_calls(self) -> tuple[PendingCall, ...]:
         """Return the calls that this host has suspended until a decision."""
         return tuple(pending_call(row, self._run_id) for row in self.pending)
+
+    def all_warnings(self) -> list[RunWarning]:
+        """Return the warnings of effects that were not repeated, by tools or by the script."""
+        waits = bool(self.pending) or self.earlier is None
+        return [*self.warnings, *(() if waits or self.earlier is None else self.earlier.warnings())]
 
     # --- replay -----------------------------------------------------------------------------
 
@@ -134,7 +150,42 @@ class RunRecorder:
         if row is None or row.end is None or row.end.status == "not_started":
             return None
         call.take_recorded(row)
+        if self.earlier is not None:
+            self._take_earlier(self.earlier, call, row)
         return row.end
+
+    def _take_earlier(self, earlier: EarlierCalls, call: OpenCall, row: CallRow) -> None:
+        """Copy the record of a call of an earlier revision, with the calls below it."""
+        own = self._rows.get(call.path)
+        if call.parent is None:
+            is_earlier = own is None or _is_unstarted(own)
+        else:
+            is_earlier = call.path in self.nested.adopted
+        if not is_earlier or row.end is None:
+            return
+        for below in earlier.below(call.path):
+            self.nested.add_below(below)
+            self._journal.append(self._lease, below)
+
+    def hold_new_effect(self, earlier: EarlierCalls, call: OpenCall) -> None:
+        """Suspend a new effect while the script has not made all effects of earlier revisions.
+
+        Raises:
+            SuspendedError: If it has to wait.
+        """
+        if not call.side_effect:
+            return
+        row = self._find(call)
+        if row is not None and not _is_unstarted(row):
+            return
+        # A call within an effect that has started is a part of it.
+        if call.may_suspend and not earlier.allows_new:
+            earlier.held.append(call.path)
+            if call.parent is not None:
+                self.nested.note_suspension(call.path)
+            msg = f"{call.call.name} waits for the effects that are recorded"
+            raise SuspendedError(msg)
+        earlier.note_new_effect()
 
     def cached_results(self) -> list[CallRow]:
         """List the executions that made a cached result, the newest of each result last."""
@@ -165,6 +216,8 @@ class RunRecorder:
             if not tool.repeatable:
                 decided = self._resolve_unknown(tool, call)
                 if decided is not None:
+                    # Its start is that of the interrupted call.
+                    call.start_row = row._replace(path=call.path, line=call.call.line, end=None)
                     return decided
         if not tool.side_effect:
             if self._journal.behind:
@@ -208,11 +261,17 @@ class RunRecorder:
         """Return the record of this call."""
         if call.parent is not None:
             return self.nested.find(call.path)
-        return self.row(call) if self._rows else None
+        row = self.row(call) if self._rows else None
+        if self.earlier is not None and (row is None or _is_unstarted(row)):
+            # Nothing was done at this position, so an outcome of an earlier revision counts.
+            return self.earlier.find(call) or row
+        return row
 
     def _resolve_unknown(self, tool: Tool, call: OpenCall) -> ToolResult | None:
         """Return the decided outcome of an interrupted call; None if it is to be repeated."""
         row = self.find_decision(call, "unknown")
+        if row is None and self.earlier is not None:
+            row = self.earlier.find_decision(call)
         if row is None:
             call.leave_unknown()
             if not call.may_suspend:
@@ -224,7 +283,7 @@ class RunRecorder:
             raise SuspendedError(msg)
         if row.action == "again":
             # Valid once: if the repeated call is interrupted, a new decision is needed.
-            self._decisions.pop((call.path, "unknown"))
+            self._decisions.pop((call.path, "unknown"), None)
             self._journal.append(self._lease, UsedDecision(call.path, call.attempt))
             return None
         call.take_recorded()
@@ -239,13 +298,14 @@ class RunRecorder:
         """Record the outcome of a call, and the time of its delivery to the script."""
         if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
-        end = CallEnd(status, ok, body, _now_ms(), elapsed)
+        usage = b"" if call.usage is None else _json.dumps(call.usage)
+        end = CallEnd(status, ok, body, now_ms(), elapsed, usage)
         if call.parent is not None and self._finish_nested(call, end):
             return
         row = call.start_row or self._start_row(call, call.attempt)
-        if call.start_row is None and call.started:
-            # The start of a call without an effect is not recorded until it ends.
-            row = row._replace(at_ms=end.at_ms - int((time.perf_counter() - call.started) * 1000))
+        if call.reused_end is not None:
+            # The time of a call is that of its execution.
+            end = end._replace(at_ms=call.reused_end.at_ms)
         self._journal.append(self._lease, row._replace(attempt=call.attempt, end=end))
 
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
@@ -267,7 +327,7 @@ class RunRecorder:
             return False
         if row.end is not None:
             self.nested.note_return(call.path, repeatable=call.repeatable)
-            return True
+            return call.path not in self.nested.adopted
         if end.status == "unknown":
             return True
         self.nested.note_end(call.path, end, repeatable=call.repeatable)
@@ -277,10 +337,20 @@ class RunRecorder:
         """Record a time that was sent to the script."""
         self._journal.append(self._lease, Tick(elapsed))
 
+    def record_event(self, row: EventRow) -> None:
+        """Record output of the script."""
+        self._journal.append(self._lease, row)
+        self.events = EventCount(
+            row.number,
+            self.events.rows + 1,
+            self.events.bytes + len(row.body),
+            row.kind != "left_out",
+        )
+
     def suspend(self, call: OpenCall, kind: PendingKind, details: Mapping[str, Any]) -> None:
         """Record that a call is suspended until a decision."""
         more = {"key": call.key(), "line": call.call.line}
-        before, at_ms = self._pending_before.get((call.path, kind)), _now_ms()
+        before, at_ms = self._pending_before.get((call.path, kind)), now_ms()
         if before is not None and before.fingerprint == call.fingerprint():
             # The same request: its age and its expiry do not start again with each resumption.
             at_ms, more["expire_ms"] = before.at_ms, _json.loads(before.details).get("expire_ms")
@@ -305,7 +375,7 @@ class RunRecorder:
         ):
             return
         details = {**request_details(call, request), "key": call.key()}
-        path, name, at_ms = call.path, call.call.name, _now_ms()
+        path, name, at_ms = call.path, call.call.name, now_ms()
         body = _json.dumps(details, what="pending")
         pending = PendingRow(path, "approval", name, call.fingerprint(), body, at_ms)
         row = DecisionRow(
@@ -330,7 +400,7 @@ class RunRecorder:
         pending = self._pending_before.get((call.path, "approval"))
         if row is None and pending is not None:
             expires_ms = pending_call(pending, self._run_id).expires_ms
-            if expires_ms is not None and _now_ms() > expires_ms:
+            if expires_ms is not None and now_ms() > expires_ms:
                 return Decision(False, comment="the request expired")
         if row is None:
             self.suspend(call, "approval", request_details(call, request))
@@ -344,14 +414,25 @@ class RunRecorder:
             comment=row.comment,
         )
 
+    @property
+    def epoch(self) -> int:
+        """Fencing token of the run."""
+        return self._lease.epoch
+
+    def interrupt(self) -> None:
+        """Record no end of the run: it is stopped here, to be continued by another host."""
+        self._interrupted = True
+
     async def end_run(self, status: str, result: bytes) -> None:
         """Record the end of the run, durably if it had an effect or is paused.
 
         Raises:
             JournalError: If the journal is known to have failed.
         """
+        if self._interrupted and status == "cancelled":
+            return
         self._ended = True
-        self._journal.end_run(self._lease, status, result, _now_ms())
+        self._journal.end_run(self._lease, status, result, now_ms())
         if self.effects or status == "paused" or self._journal.behind:
             await self._journal.barrier(self._lease)
         else:
@@ -373,7 +454,8 @@ class RunRecorder:
             side_effect=call.side_effect,
             line=call.call.line,
             attempt=attempt,
-            at_ms=_now_ms(),
+            # A call without an effect started before its start is recorded.
+            at_ms=call.wall_start_ms(),
             making=call.making,
         )
 
@@ -385,7 +467,3 @@ def _is_unstarted(row: CallRow) -> bool:
 def _truncate(arguments: bytes) -> str:
     text = arguments.decode(errors="replace")
     return text if len(text) <= 200 else text[:199] + "…"
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from .._core import _json
-from .._journal._journal import CallEnd, CallRow, PendingRow
 from .._records._result import PendingCall
 from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
-from ..errors import ToolError
+from ..errors import DamagedRunError, ToolError
+from ..journal._journal import CallEnd, CallRow, PendingRow, RunRecord
 from ._call import OpenCall
 from ._record_filter import truncate_arguments
 
@@ -27,17 +27,24 @@ __all__ = [
     "redact_decision",
     "redact_request",
     "request_details",
+    "require_intact",
 ]
 
 _MESSAGE_CHARS = 65_536
 _CODE_CHARS = 256
+_SCHEMA_BYTES = 1 << 16
+"""JSON bytes of a schema beside a pending call."""
 _DETAILS_BYTES = 1 << 20
 """JSON bytes of the details of one error."""
 
 
 def request_details(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
+    """Return the record of a request, with the schema to which edited arguments must conform."""
     shown = redact_request(call, request)
+    schema = None if call.tool is None else dict(call.tool.parameters)
+    small = schema is not None and len(_json.dumps(schema, what="schema")) <= _SCHEMA_BYTES
     return {
+        **({"schema": schema} if small else {}),
         "arguments": shown.arguments,
         "prompt": shown.prompt,
         "defaults": dict(request.defaults),
@@ -104,7 +111,11 @@ def error_of(row: Mapping[str, Any], tool: str) -> ToolError:
 
 def pending_call(row: PendingRow, run_id: str) -> PendingCall:
     """Convert a recorded `PendingRow` of a run to its public form."""
-    details = _json.loads(row.details)
+    try:
+        details = dict(_json.loads(row.details))
+    except (ValueError, TypeError) as error:
+        msg = f"run {run_id!r} is damaged: the request of pending call {row.path}: {error}"
+        raise DamagedRunError(msg) from error
     age_ms = details.get("expire_ms")
     return PendingCall(
         call=row.path,
@@ -122,9 +133,30 @@ def pending_call(row: PendingRow, run_id: str) -> PendingCall:
     )
 
 
+def require_intact(recorded: RunRecord) -> None:
+    """Raise `DamagedRunError` if a decision or a pending call of a run cannot be decoded.
+
+    Otherwise the damage would be found while the run executes, as an error of the host.
+    """
+    run_id = recorded.run.run_id
+    for pending in recorded.pending:
+        pending_call(pending, run_id)
+    for decision in recorded.decisions:
+        try:
+            _json.loads(decision.value)
+        except ValueError as error:
+            msg = f"run {run_id!r} is damaged: the decision about call {decision.path}: {error}"
+            raise DamagedRunError(msg) from error
+
+
 def read_call(row: CallRow, run_id: str | None) -> OpenCall:
     """Build a call from an earlier host's record, for the list of calls."""
-    call = OpenCall(ToolCall(row.tool, _json.loads(row.arguments), seq=0, run_id=run_id))
+    try:
+        arguments = _json.loads(row.arguments)
+    except ValueError as error:
+        msg = f"run {run_id!r} is damaged: the arguments of call {row.path}: {error}"
+        raise DamagedRunError(msg) from error
+    call = OpenCall(ToolCall(row.tool, arguments, seq=0, run_id=run_id))
     call.restore(row, read_error(row))
     return call
 

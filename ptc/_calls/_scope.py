@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .._core._arguments import nearest, parts_of, path_of
-from .._journal._documents import Documents
 from .._protected import liftable
-from .._records._artifacts import ArtifactStore
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits
 from .._records._result import CallRecord, EventKind, RunResult
@@ -21,7 +19,9 @@ from .._tools._environment import Environment
 from .._tools._names import list_known
 from .._tools._tool import Tool
 from .._tools._untrusted import UntrustedMode
+from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import ToolError, UsageError
+from ..journal._documents import Documents
 from ._attachments import AttachmentStore
 from ._breaker import Circuit
 from ._budget import Budget
@@ -70,7 +70,7 @@ class Shared:
     an unknown one."""
     attachments: AttachmentStore
     """Store of the files that tools make."""
-    artifacts: ArtifactStore
+    artifacts: SessionArtifacts
     """Store of values over their limit; it also finds attachments."""
     unprotected: frozenset[str] = frozenset()
     """Protected paths that the session has unprotected."""

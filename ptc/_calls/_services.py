@@ -13,7 +13,6 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from .._journal._documents import CallDocuments
 from .._records._content import Attachment, AttachmentRef
 from .._records._preview import RECALL, Reader, preview_of, with_addresses
 from .._records._result import EventKind, RunResult
@@ -23,7 +22,8 @@ from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
 from .._tools._tool_result import ToolResult
 from .._tools._untrusted import combined_mode, model_text
-from ..errors import ToolError, UsageError
+from ..errors import ArtifactError, ToolError, UsageError
+from ..journal._documents import CallDocuments
 from ._call import Occurrences, OpenCall
 from ._recorder import SuspendedError
 from ._scope import Scope
@@ -113,6 +113,11 @@ class Services:
     def key(self) -> str | None:
         return self._call.key()
 
+    @property
+    def epoch(self) -> int | None:
+        recorder = self._scope.recorder
+        return None if recorder is None else recorder.epoch
+
     def progress(self, done: float, total: float | None, message: str) -> None:
         self._emit("progress", {"done": done, "total": total, "message": message})
 
@@ -146,8 +151,9 @@ class Services:
         self._check_open("open_stored")
         try:
             found = self._scope.shared.artifacts.open(handle)
-        except OSError as error:
-            msg = f"the stored value {handle!r:.80} cannot be read: {error.strerror or error}"
+        except (OSError, ArtifactError) as error:
+            why = getattr(error, "strerror", None) or error
+            msg = f"the stored value {handle!r:.80} cannot be read: {why}"
             raise ToolError(msg, code="unreadable") from None
         if found is None:
             msg = (

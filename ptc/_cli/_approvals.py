@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .._core._clock import now_ms
 from ._identity import by_option, no_input_option, reason_option
 from ._options import (
     HISTORY_KEYS,
@@ -18,6 +19,7 @@ from ._run import verbose_option
 from ._run_ids import find_run
 from ._runs import open_history
 from ._status import COMPLETED, EXIT_STATUS_HELP
+from ._wait import wait_for
 
 if TYPE_CHECKING:
     from .._config._settings import Settings
@@ -32,7 +34,7 @@ _APPROVALS_HELP = """List the calls that await a decision, of RUN or of all paus
 
 Each has its arguments, the tool's question, the line of the script that made it, its age and its
 expiry. Off a terminal each call is one line with tab-separated columns: run, call, kind, tool,
-time of the request, expiry, script line, arguments, question.
+time of the request, expiry or `expired`, script line, arguments, question.
 
 \b
 Examples:
@@ -53,11 +55,8 @@ def approvals(*, run: str | None, settings: Settings, as_json: bool) -> int:
     from ._terminal import standard_error, standard_output
 
     history = open_history(settings)
-    calls = history.pending(find_run(history, run) if run else None)
-    scripts = {name: history.run(name) for name in {call.run_id for call in calls}}
-    history.close()
+    calls, sources = wait_for(_read, history, run)
     output = standard_output()
-    sources = {name: (row.filename, row.source) for name, row in scripts.items()}
     if as_json:
         output.json([{**asdict(call), **_script_of(call, sources)} for call in calls])
     elif output.is_terminal:
@@ -73,22 +72,38 @@ _Sources = dict[str, tuple[str, str]]
 """Name and text of the script, by run."""
 
 
+async def _read(history: History, run: str | None) -> tuple[tuple[PendingCall, ...], _Sources]:
+    """Return the pending calls and their scripts."""
+    calls = await history.pending(await find_run(history, run) if run else None)
+    scripts = [await history.run(name) for name in {call.run_id for call in calls}]
+    await history.close()
+    return calls, {row.run_id: (row.filename, row.source) for row in scripts}
+
+
 def _script_of(call: PendingCall, sources: _Sources) -> dict[str, Any]:
     from ._pending_call import script_line
 
     filename, source = sources[call.run_id]
-    return {"filename": filename, "script_line": script_line(call, source)}
+    return {
+        "filename": filename,
+        "script_line": script_line(call, source),
+        "expired": _has_expired(call),
+    }
+
+
+def _has_expired(call: PendingCall) -> bool:
+
+    return call.expires_ms is not None and now_ms() > call.expires_ms
 
 
 def _write_blocks(output: Stream, calls: tuple[PendingCall, ...], sources: _Sources) -> None:
-    import time
 
     from ._next_step import report_next_step
     from ._pending_call import describe_call
 
-    now_ms = time.time_ns() // 1_000_000
+    seen_ms = now_ms()
     for call in calls:
-        head, *rows = describe_call(call, *sources[call.run_id], now_ms)
+        head, *rows = describe_call(call, *sources[call.run_id], seen_ms)
         output.line(head, "bold")
         for row in rows:
             output.line(row)
@@ -107,7 +122,10 @@ def _write_rows(output: Stream, calls: tuple[PendingCall, ...], sources: _Source
     rows = [
         (
             *(call.run_id, call.call, call.kind, call.tool),
-            *(_time(call.requested_ms), _time(call.expires_ms)),
+            *(
+                _time(call.requested_ms),
+                "expired" if _has_expired(call) else _time(call.expires_ms),
+            ),
             _script_of(call, sources)["script_line"],
             *(visible(_json.dumps(call.arguments).decode()), visible(call.prompt)),
         )
@@ -168,7 +186,7 @@ def approve(
     edited = None if arguments is None else parse_object(arguments, "--arguments")
 
     def decide(history: History, run_id: str) -> PendingCall:
-        return history.approve(run_id, call, arguments=edited, by=by, comment=comment)
+        return wait_for(history.approve, run_id, call, arguments=edited, by=by, comment=comment)
 
     return _decide(run, decide, "approved", by, needs_tools=edited is not None, **options)
 
@@ -194,7 +212,7 @@ def reject(*, run: str, call: str | None, by: str, comment: str, **options: Any)
     """Run the command; `_REJECT_HELP` is its help text."""
 
     def decide(history: History, run_id: str) -> PendingCall:
-        return history.reject(run_id, call, by=by, comment=comment)
+        return wait_for(history.reject, run_id, call, by=by, comment=comment)
 
     return _decide(run, decide, "rejected", by, needs_tools=False, **options)
 
@@ -219,18 +237,18 @@ def _decide(
 
     errors = standard_error()
     history = open_history(settings, notifies=True)
-    run_id = find_run(history, run)
+    run_id = wait_for(find_run, history, run)
     session: Session | None = None
     if needs_tools or resumes:
         # Created first: an unknown toolset is an error before anything is decided.
         session = open_session(settings)
-        history.close()
+        wait_for(history.close)
         history = session.history
     decided = decide(history, run_id)
     errors.line(f"{action} by {by}: {_one_line(decided)}")
     if session is None or not resumes:
-        report_next_step(errors, run_id, history.pending(run_id))
-        history.close()
+        report_next_step(errors, run_id, wait_for(history.pending, run_id))
+        wait_for(history.close)
         return COMPLETED
     asked = None if no_input else by
     return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)

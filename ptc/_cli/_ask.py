@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from .._core._clock import now_ms
 from ..errors import ToolError, UsageError
 from ._pending_call import ARGUMENT_CHARS, describe_call
 
@@ -79,7 +79,7 @@ class ApprovalDialog:
         Raises:
             UsageError: If `by` is not a name.
         """
-        from .._runs._history import validate_decider
+        from .._runs._decided import validate_decider
 
         self._session = session
         self._stream = stream
@@ -117,10 +117,10 @@ class ApprovalDialog:
         """Return True if the call is decided."""
         import anyio
 
-        run = self._session.history.run(call.run_id)
+        run = await self._session.history.run(call.run_id)
         self._stream.line()
         self._stream.line("Approval required:", "bold yellow")
-        for line in describe_call(call, run.filename, run.source, _now_ms()):
+        for line in describe_call(call, run.filename, run.source, now_ms()):
             self._stream.line(line)
         self._show_proposed(call)
         _drop_typed_ahead()
@@ -152,15 +152,15 @@ class ApprovalDialog:
             if choice == "later":
                 return False
             if choice == "view":
-                for line in describe_call(call, "", "", _now_ms(), sys.maxsize)[2:]:
+                for line in describe_call(call, "", "", now_ms(), sys.maxsize)[2:]:
                     self._stream.line(line)
             elif choice == "edit":
                 await self._edit(call, draft)
             elif choice == "approve":
-                return self._decide(call, draft.arguments)
+                return await self._decide(call, draft.arguments)
             else:
                 reason = await self._read(call, "Reason (the script receives it): ")
-                return self._reject(call, reason)
+                return await self._reject(call, reason)
 
     async def _choose(self, call: PendingCall, *, is_editable: bool) -> _Choice:
         long = len(str(call.arguments)) > ARGUMENT_CHARS // 2
@@ -248,18 +248,20 @@ class ApprovalDialog:
 
     # --- decisions --------------------------------------------------------------------------
 
-    def _decide(self, call: PendingCall, arguments: dict[str, Any] | None) -> bool:
+    async def _decide(self, call: PendingCall, arguments: dict[str, Any] | None) -> bool:
         try:
-            self._session.history.approve(call.run_id, call.call, by=self._by, arguments=arguments)
+            await self._session.history.approve(
+                call.run_id, call.call, by=self._by, arguments=arguments
+            )
         except UsageError as error:
             self._stream.line(str(error), "yellow")
         else:
             self._stream.line(f"Approved by {self._by}.", "green")
         return True
 
-    def _reject(self, call: PendingCall, reason: str) -> bool:
+    async def _reject(self, call: PendingCall, reason: str) -> bool:
         try:
-            self._session.history.reject(call.run_id, call.call, by=self._by, comment=reason)
+            await self._session.history.reject(call.run_id, call.call, by=self._by, comment=reason)
         except UsageError as error:
             self._stream.line(str(error), "yellow")
         else:
@@ -284,7 +286,7 @@ class ApprovalDialog:
             with anyio.move_on_after(_POLL_SECONDS):
                 await anyio.wait_readable(descriptor)
                 break
-            if not self._is_pending(call):
+            if not await self._is_pending(call):
                 raise _DecidedError
         try:
             data = os.read(descriptor, 65_536)
@@ -294,9 +296,10 @@ class ApprovalDialog:
             raise _LeftError
         return data.decode(errors="replace").rstrip("\r\n")
 
-    def _is_pending(self, call: PendingCall) -> bool:
+    async def _is_pending(self, call: PendingCall) -> bool:
         name = (call.run_id, call.call)
-        return any((each.run_id, each.call) == name for each in self._session.history.pending())
+        pending = await self._session.history.pending()
+        return any((each.run_id, each.call) == name for each in pending)
 
 
 def _drop_typed_ahead() -> None:
@@ -304,7 +307,3 @@ def _drop_typed_ahead() -> None:
 
     with suppress(termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

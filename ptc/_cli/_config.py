@@ -9,6 +9,7 @@ import click
 
 from ._options import RUN_KEYS, json_option, load_tools, open_session, settings_options
 from ._status import COMPLETED
+from ._wait import wait_for
 
 if TYPE_CHECKING:
     from .._config._settings import Setting, Settings
@@ -59,7 +60,7 @@ def check(*, settings: Settings) -> int:
     session = open_session(settings)
     load_tools(session)
     names = session.tool_names()
-    session.history.close()
+    wait_for(session.history.close)
     where = "no configuration file" if settings.file is None else f"{settings.file}"
     standard_output().line(f"{where}: no problems found; {len(names)} tools: {', '.join(names)}")
     return COMPLETED
@@ -113,9 +114,13 @@ def show(*, settings: Settings, show_all: bool, as_json: bool) -> int:
 
 
 def _row(setting: Setting, settings: Settings) -> dict[str, Any]:
+    from ..journal._address import redact_address
+
     value = setting.value
     if setting.key.name == "root" and setting.origin == "default":
         value = str(settings.start)
+    if setting.key.name == "journal" and isinstance(value, str):
+        value = redact_address(value)
     return {
         "key": setting.key.name,
         "value": value,

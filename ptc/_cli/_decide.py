@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,9 +20,10 @@ from ._run import verbose_option
 from ._run_ids import find_run
 from ._runs import open_history
 from ._status import COMPLETED, EXIT_STATUS_HELP, FAILED
+from ._wait import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from .._config._settings import Settings
     from .._records._result import RunEvent, RunResult
@@ -85,40 +87,92 @@ def settle(
         msg = f"--value is not JSON: {error}"
         raise UsageError(msg) from None
     history = open_history(settings, notifies=True)
-    run_id = find_run(history, run)
-    history.settle(run_id, call, outcome, value=data, by=by, comment=comment)
-    report_next_step(standard_error(), run_id, history.pending(run_id))
-    history.close()
+    run_id = wait_for(find_run, history, run)
+    wait_for(history.settle, run_id, call, outcome, value=data, by=by, comment=comment)
+    report_next_step(standard_error(), run_id, wait_for(history.pending, run_id))
+    wait_for(history.close)
     return COMPLETED
 
 
-_RESUME_HELP = """Resume RUN, which is paused or was interrupted, at the point where it stopped.
+_RESUME_HELP = """Resume RUN, which is paused, was interrupted or was stopped by a limit.
 
 RUN is an ID from `ptc runs`, or its first characters. Finished calls are not repeated: the script
 receives their recorded results. On a terminal, you are asked about calls that require approval.
+Options such as --timeout-ms replace the recorded limits.
+
+With --script, a corrected script continues RUN from its beginning, also if RUN failed. Calls whose
+effect is recorded are matched by tool and arguments and are not repeated. If the script makes a new
+effect, or ends, without having made them all, it is stopped and they are listed. The earlier record
+stays readable: `ptc show RUN.1`.
 
 \b
 Examples:
   ptc resume 3f2a
+  ptc resume 3f2a --timeout-ms 60000
+  ptc resume 3f2a --script fixed.py
+  ptc resume 3f2a --script fixed.py --reads refresh --allow-unmatched
   ptc resume 3f2a --json | jq .value
 """
 
 
 @click.command("resume", short_help="Resume a run.", help=_RESUME_HELP, epilog=EXIT_STATUS_HELP)
 @click.argument("run", metavar="RUN")
+@click.option("--script", metavar="FILE", help="Corrected script; - reads standard input.")
+@click.option(
+    "--reads",
+    type=click.Choice(["reuse", "refresh"]),
+    default="reuse",
+    help="With --script: reuse the recorded results of calls without a side effect until the first "
+    "new effect, or make them again. [default: reuse]",
+)
+@click.option(
+    "--allow-unmatched",
+    is_flag=True,
+    help="With --script: continue although it does not make all calls whose effects are recorded.",
+)
+@click.option(
+    "--accept-changed-tools",
+    is_flag=True,
+    help="Continue although the schemas or flags of tools changed since RUN was recorded.",
+)
 @settings_options(*RUN_KEYS)
 @as_option
 @no_input_option
 @verbose_option
 @json_option("Print the whole result as JSON.")
 def resume(
-    *, run: str, settings: Settings, by: str, no_input: bool, verbose: bool, as_json: bool
+    *,
+    run: str,
+    script: str | None,
+    reads: Any,
+    allow_unmatched: bool,
+    accept_changed_tools: bool,
+    settings: Settings,
+    by: str,
+    no_input: bool,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Run the command; `_RESUME_HELP` is its help text."""
+    from ..errors import UsageError
+    from ._script import read_script
+
+    options: dict[str, Any] = {}
+    if script is not None:
+        source, filename = read_script(script)
+        options = {"source": source, "filename": filename}
+        options |= {"reads": reads, "allow_unmatched": allow_unmatched}
+    elif allow_unmatched or reads != "reuse":
+        msg = "--reads and --allow-unmatched need --script"
+        raise UsageError(msg)
+    if accept_changed_tools:
+        options["accept_changed_tools"] = True
     run_id = _full_id(run, settings)
     session = open_session(settings)
     asked = None if no_input else by
-    return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)
+    return resume_run(
+        session, settings, run_id, by=asked, verbose=verbose, as_json=as_json, options=options
+    )
 
 
 def resume_run(
@@ -129,6 +183,7 @@ def resume_run(
     by: str | None,
     verbose: bool,
     as_json: bool,
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> int:
     """Resume a run as `ptc run` runs one, and return the exit status.
 
@@ -139,16 +194,24 @@ def resume_run(
         by: Name of the person at the terminal, who is asked about calls; None: ask nobody.
         verbose: True: print the table of calls, off a terminal as well.
         as_json: True: print the whole result.
+        options: Further arguments of `Session.resume`: a corrected script.
     """
     from ..errors import UsageError
     from ._guarded_run import RunReport, run_to_end
 
     allowed = session.allowed_tools if settings.is_given("allow") else None
+    limits = {
+        name.removeprefix("limits."): settings[name]
+        for name in settings.by_name
+        if name.startswith("limits.") and settings.is_given(name)
+    }
 
     def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
-        return session.resume(run_id, allowed_tools=allowed, on_event=on_event)
+        return session.resume(
+            run_id, allowed_tools=allowed, limits=limits or None, on_event=on_event, **options
+        )
 
-    filename = session.history.run(run_id).filename
+    filename = options.get("filename") or wait_for(session.history.run, run_id).filename
     report = RunReport(filename, as_json=as_json, verbose=verbose)
     try:
         return run_to_end(session, start, report, by=by, allowed=allowed)
@@ -159,8 +222,8 @@ def resume_run(
 def _full_id(run: str, settings: Settings) -> str:
     """Return the full id of a run that is recorded for a folder."""
     history = open_history(settings)
-    run_id = find_run(history, run)
-    history.close()
+    run_id = wait_for(find_run, history, run)
+    wait_for(history.close)
     return run_id
 
 

@@ -71,7 +71,7 @@ def run_to_end(
     import anyio
 
     from ._ask import ApprovalDialog, can_ask
-    from ._next_step import report_next_step, report_save
+    from ._next_step import report_correction, report_next_step, report_save
     from ._report import format_call_count
     from ._run import print_result
     from ._terminal import standard_error
@@ -87,6 +87,8 @@ def run_to_end(
             shows_calls = not report.as_json and (errors.is_terminal or report.verbose)
             if shows_calls and session.history.is_durable:
                 report_save(errors, result)
+            if session.history.is_durable and not report.as_json:
+                report_correction(errors, result)
         if number is not None and (result is None or not report.as_json):
             after = f" after {format_call_count(len(result.calls))}" if result is not None else ""
             errors.line(f"interrupted{after}")
@@ -223,7 +225,7 @@ class GuardedRun:
             try:
                 return await self._run(start)
             except JournalError:
-                row = self._session.history.run(paused.run_id)
+                row = await self._session.history.run(paused.run_id)
                 executing = row.status == "running" and anyio.current_time() < deadline
                 result = load_result(row)
                 if row.rolled_back_ms is not None or not (executing or result):

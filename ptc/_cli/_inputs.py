@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ._script import read_standard_input
+from ._script import read_script, read_standard_input, refuse_host_program
 
-__all__ = ["merge_inputs", "parse_object", "read_object", "read_text"]
+__all__ = ["merge_inputs", "parse_object", "read_object", "read_program", "read_text"]
 
 _MAX_BYTES = 67_108_864
 """The ceiling of `Limits.max_inputs_bytes`."""
@@ -18,6 +18,26 @@ _MAX_BYTES = 67_108_864
 
 class _NotJsonError(ValueError):
     """Raised when a text is not JSON; the message has the location."""
+
+
+def read_program(script: str, pairs: Iterable[str], inputs: str | None) -> dict[str, Any]:
+    """Return the arguments of `Session.program` that the options `script_options` describe.
+
+    Args:
+        script: Path of the script; ``-``: standard input.
+        pairs: Texts ``NAME=VALUE``.
+        inputs: Path of a JSON file; ``-``: standard input. None: there is none.
+
+    Raises:
+        UsageError: If a file cannot be read, or is no script or no JSON object.
+    """
+    if script == "-" and inputs == "-":
+        msg = "SCRIPT and --inputs cannot both be `-`: there is one standard input"
+        raise UsageError(msg)
+    source, filename = read_script(script)
+    refuse_host_program(source, script)
+    base = read_object(inputs, "--inputs") if inputs is not None else {}
+    return {"source": source, "filename": filename, "inputs": merge_inputs(pairs, base)}
 
 
 def merge_inputs(pairs: Iterable[str], base: dict[str, Any]) -> dict[str, Any]:

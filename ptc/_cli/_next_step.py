@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..journal._address import redact_address
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .._records._result import PendingCall, RunResult
     from ._terminal import Stream
 
-__all__ = ["report_next_step", "report_save"]
+__all__ = ["report_correction", "report_next_page", "report_next_step", "report_save"]
 
 _SHOWN = 5
-_REPEATED = {"--as", "--json", "--no-input", "--verbose", "--comment"}
+_REPEATED = {
+    *("--as", "--json", "--no-input", "--verbose", "--comment"),
+    *("--script", "--reads", "--allow-unmatched", "--after"),
+}
 """Options that belong to one command, not to its run."""
 
 
@@ -45,6 +50,20 @@ def report_save(stream: Stream, result: RunResult) -> None:
     """Write the command that makes a tool of a run, if it completed and called tools."""
     if result.ok and result.calls:
         stream.line(f"to make it a tool: ptc save {result.run_id} NAME{_repeated('save')}", "dim")
+
+
+def report_next_page(stream: Stream, cursor: str) -> None:
+    """Write the command that lists the next page of runs."""
+    stream.line(f"next page: ptc runs{_repeated('runs')} --after {cursor}", "dim")
+
+
+def report_correction(stream: Stream, result: RunResult) -> None:
+    """Write the command that continues a failed run with effects by a corrected script."""
+    if any(warning.code == "effects_made" for warning in result.warnings):
+        options = _repeated("resume")
+        stream.line(
+            f"next: correct the script, then ptc resume {result.run_id}{options} --script FILE"
+        )
 
 
 def _commands(run_id: str, pending: Sequence[PendingCall], *, name_calls: bool) -> list[str]:
@@ -89,4 +108,5 @@ def _words(context: click.Context, option: click.Option) -> list[str]:
     if isinstance(value, bool):
         return [option.opts[0] if value else option.secondary_opts[0]]
     values = value if isinstance(value, list | tuple) else [value]
-    return [word for each in values for word in (option.opts[0], str(each))]
+    # The address of a journal can have a password.
+    return [word for each in values for word in (option.opts[0], redact_address(str(each)))]

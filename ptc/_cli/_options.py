@@ -15,6 +15,7 @@ import click
 
 from .._config._keys import KEYS, Key
 from ..errors import UsageError
+from ..journal._address import is_address
 
 if TYPE_CHECKING:
     from .._config._settings import Settings
@@ -30,6 +31,7 @@ __all__ = [
     "load_tools",
     "open_session",
     "require_tool",
+    "script_options",
     "settings_options",
 ]
 
@@ -144,7 +146,7 @@ def _option(key: Key) -> Callable[[_Command], _Command]:
         options |= {"multiple": True, "default": ()}
     if key.metavar:
         options["metavar"] = key.metavar
-    return click.option(key.option, _parameter(key.name), **options)
+    return click.option(key.option, *key.aliases, _parameter(key.name), **options)
 
 
 def _convert(key: Key, value: Any) -> Any:
@@ -210,7 +212,9 @@ def _texts(key: Key, value: Any) -> list[str]:
     if isinstance(value, Mapping):
         return [f"{name}={item}" for name, item in value.items()]
     texts = value if isinstance(value, list) else [str(value)]
-    is_path = key.kind == "paths" or (key.kind == "path" and value != ":memory:")
+    is_path = key.kind == "paths" or (
+        key.kind == "path" and value != ":memory:" and not is_address(value)
+    )
     return [
         str(Path(text).expanduser().absolute())
         if is_path or (key.name == "tools" and ".py" in text)
@@ -219,18 +223,37 @@ def _texts(key: Key, value: Any) -> list[str]:
     ]
 
 
+def script_options(command: _Command) -> _Command:
+    """Add SCRIPT, ``--input`` and ``--inputs``, which `_inputs.read_program` reads."""
+    add_argument = click.argument("script", metavar="SCRIPT")
+    add_pairs = click.option(
+        "--input",
+        "pairs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An input of the script; may be repeated. Overrides --inputs.",
+    )
+    add_file = click.option(
+        "--inputs", metavar="FILE", help="JSON file with an object of inputs; - reads stdin."
+    )
+    return add_argument(add_pairs(add_file(command)))
+
+
 def json_option(text: str) -> Callable[[_Command], _Command]:
     """Return a decorator that adds the option ``--json`` with the help `text`."""
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def open_session(settings: Settings, *, artifacts: Path | None = None, workers: int = 1) -> Session:
+def open_session(
+    settings: Settings, *, artifacts: Path | None = None, workers: int = 1, **options: Any
+) -> Session:
     """Create the session of a command, by default with one ready worker for one run.
 
     Args:
         settings: Its settings.
         artifacts: Folder of stored files. None: as the settings have it.
         workers: Ready workers, unless the settings have a number.
+        **options: Arguments of `Session` that override the settings.
 
     Raises:
         UsageError: If a setting is invalid; the message names its source.
@@ -243,7 +266,7 @@ def open_session(settings: Settings, *, artifacts: Path | None = None, workers: 
         arguments: dict[str, Any] = {"workers": workers, **session_arguments(settings)}
         if artifacts is not None:
             arguments["artifacts"] = artifacts
-        session = Session(**arguments)
+        session = Session(**{**arguments, **options})
     except UsageError as error:
         raise settings.explain(error) from None
     session.explain = settings.explain

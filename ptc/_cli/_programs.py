@@ -14,6 +14,7 @@ from ._options import (
     settings_options,
 )
 from ._status import COMPLETED, USAGE
+from ._wait import wait_for
 
 if TYPE_CHECKING:
     from .._config._settings import Settings
@@ -96,11 +97,12 @@ def save(
     ]
     allowed = _parse_allow(allow)
     history = open_history(settings)
-    run_id = find_run(history, run)
-    history.close()
+    run_id = wait_for(find_run, history, run)
+    wait_for(history.close)
     session = open_session(settings)
     load_tools(session)
-    program = session.save_program(
+    program = wait_for(
+        session.save_program,
         run_id,
         name=name,
         description=description,
@@ -108,7 +110,7 @@ def save(
         output_schema=schemas[1],
         allowed_tools=allowed,
     )
-    session.history.close()
+    wait_for(session.history.close)
     output = standard_output()
     if as_json:
         output.json(_row(program))

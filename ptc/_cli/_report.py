@@ -29,6 +29,7 @@ _HEADS = {
     "crashed": "the worker crashed",
     "violation": "the kernel layer stopped the script",
     "paused": "the run is paused: a call is awaiting a decision",
+    "dead": "workers started the run too often",
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._identity import as_option, no_input_option
-from ._options import RUN_KEYS, json_option, open_session, settings_options
+from ._options import RUN_KEYS, json_option, open_session, script_options, settings_options
 from ._status import EXIT_STATUS_HELP
 
 if TYPE_CHECKING:
@@ -51,15 +51,7 @@ verbose_option = click.option(
 
 
 @click.command("run", short_help="Run a script in the jail.", help=_HELP, epilog=EXIT_STATUS_HELP)
-@click.argument("script", metavar="SCRIPT")
-@click.option(
-    "--input",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An input of the script; may be repeated. Overrides --inputs.",
-)
-@click.option("--inputs", metavar="FILE", help="JSON file with an object of inputs; - reads stdin.")
+@script_options
 @settings_options(*RUN_KEYS)
 @as_option
 @no_input_option
@@ -77,18 +69,10 @@ def command(
     as_json: bool,
 ) -> int:
     """Run the command; `_HELP` is its help text."""
-    from ..errors import UsageError
-    from ._inputs import merge_inputs, read_object
-    from ._script import read_script, refuse_host_program
+    from ._inputs import read_program
 
-    if script == "-" and inputs == "-":
-        msg = "SCRIPT and --inputs cannot both be `-`: there is one standard input"
-        raise UsageError(msg)
     # Validate the whole command line before anything is started.
-    source, filename = read_script(script)
-    refuse_host_program(source, script)
-    merged = merge_inputs(pairs, read_object(inputs, "--inputs") if inputs is not None else {})
-    program = {"source": source, "filename": filename, "inputs": merged}
+    program = read_program(script, pairs, inputs)
     asked = None if no_input else by
     return _execute(program, settings, by=asked, verbose=verbose, as_json=as_json)
 

@@ -1,7 +1,8 @@
-"""``ptc runs``, ``show``, ``replay``, ``export`` and ``forget``: recorded runs."""
+"""``ptc show``, ``replay`` and ``export``: one recorded run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,13 +10,15 @@ import click
 from ._options import HISTORY_KEYS, json_option, settings_options
 from ._run_ids import find_run
 from ._status import COMPLETED, EXIT_STATUS_HELP, status_of
+from ._wait import wait_for
 
 if TYPE_CHECKING:
     from .._config._settings import Settings
-    from .._journal._journal import CallRow, RunRecord
     from .._runs._history import History
+    from ..journal._journal import CallRow, RunRecord
+    from ._terminal import Stream
 
-__all__ = ["export", "forget", "open_history", "replay", "runs", "show"]
+__all__ = ["export", "open_history", "replay", "show"]
 
 
 def open_history(settings: Settings, *, notifies: bool = False) -> History:
@@ -28,10 +31,12 @@ def open_history(settings: Settings, *, notifies: bool = False) -> History:
     Raises:
         UsageError: If the folder has no journal.
     """
-    from .._journal._location import former_journal, former_notice, journal_of
     from .._runs._history import History
+    from .._runs._lazy_journal import LazyJournal
     from .._runs._webhook import Webhook
     from ..errors import UsageError
+    from ..journal._address import is_address
+    from ..journal._location import former_journal, former_notice, journal_of
     from ._terminal import standard_error
 
     url = settings["webhook"] if notifies else None
@@ -39,12 +44,12 @@ def open_history(settings: Settings, *, notifies: bool = False) -> History:
         webhook = None if url is None else Webhook(url)
     except UsageError as error:
         raise settings.explain(error) from None
-    journal, expiry = settings.path("journal"), settings["approvals_expire_ms"]
+    journal, expiry = settings.journal(), settings["approvals_expire_ms"]
     if journal is not None:
-        if not journal.is_file():
+        if not is_address(journal) and not Path(journal).is_file():
             subject = settings.by_name["journal"].subject
             raise UsageError(f"there is no journal {str(journal)!r}; check the path of {subject}")
-        return History(journal, approvals_expire_ms=expiry, webhook=webhook)
+        return History(LazyJournal(journal), approvals_expire_ms=expiry, webhook=webhook)
     folder = settings.root.resolve()
     path, former = journal_of(folder), former_journal(folder)
     note = "" if former is None else former_notice(former)
@@ -56,54 +61,7 @@ def open_history(settings: Settings, *, notifies: bool = False) -> History:
         raise UsageError(f"{msg}. {note}" if note else msg)
     if note:
         standard_error().line(f"note: {note}")
-    return History(path, approvals_expire_ms=expiry, webhook=webhook)
-
-
-_RUNS_HELP = """List the newest runs: ID, start time, outcome, number of calls, and file name.
-
-\b
-Examples:
-  ptc runs
-  ptc runs --limit 5 --json | jq '.[].run_id'
-"""
-
-
-@click.command("runs", short_help="List recorded runs.", help=_RUNS_HELP)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=20,
-    metavar="N",
-    help="Maximum number of runs to list. [default: 20]",
-)
-@settings_options(*HISTORY_KEYS)
-@json_option("Print the list as JSON.")
-def runs(*, limit: int, settings: Settings, as_json: bool) -> int:
-    """Run the command; `_RUNS_HELP` is its help text."""
-    from datetime import datetime
-
-    from ._table import write_table
-    from ._terminal import standard_output
-
-    history = open_history(settings)
-    rows = []
-    for run in history.runs(limit):
-        started = datetime.fromtimestamp(run.created_ms / 1000).astimezone()
-        calls = len(history.recorded(run.run_id).calls)
-        status = "rolled back" if run.rolled_back_ms is not None else run.status
-        rows.append((run.run_id, started.isoformat(" ", "seconds"), status, calls, run.filename))
-    history.close()
-    output = standard_output()
-    if as_json:
-        names = ("run_id", "begun", "status", "calls", "filename")
-        output.json([dict(zip(names, row, strict=True)) for row in rows])
-        return COMPLETED
-    columns = (
-        *(("run", ""), ("started", ""), ("outcome", "")),
-        *(("calls", "number"), ("script", "truncate")),
-    )
-    write_table(output, columns, [tuple(map(str, row)) for row in rows])
-    return COMPLETED
+    return History(LazyJournal(path), approvals_expire_ms=expiry, webhook=webhook)
 
 
 _SHOW_HELP = """Show the run RUN: its source annotated with calls, each call in order, its outcome.
@@ -113,34 +71,49 @@ RUN is an ID from `ptc runs`, or its first characters.
 \b
 Examples:
   ptc show 3f2a
+  ptc show 3f2a --events
   ptc show 3f2a --json | jq '.calls[].tool'
 """
 
 
 @click.command("show", short_help="Show a run: source, calls, outcome.", help=_SHOW_HELP)
 @click.argument("run", metavar="RUN")
+@click.option(
+    "--events",
+    "with_events",
+    is_flag=True,
+    help="Show output, progress, calls and usage of models in the order of their times instead.",
+)
 @settings_options(*HISTORY_KEYS)
 @json_option("Print the whole record as JSON, as `ptc export` does.")
-def show(*, run: str, settings: Settings, as_json: bool) -> int:
+def show(*, run: str, with_events: bool, settings: Settings, as_json: bool) -> int:
     """Run the command; `_SHOW_HELP` is its help text."""
     from .._core import _json
     from .._runs._program_row import load_result
     from ..testing import Recording
+    from ._events import event_data, read_events, timeline
     from ._report import report_outcome
     from ._terminal import standard_output
 
     history = open_history(settings)
-    recorded = history.recorded(find_run(history, run))
-    history.close()
+    recorded = wait_for(history.recorded, wait_for(find_run, history, run))
+    events = wait_for(read_events, history, recorded.run.run_id) if with_events else []
+    wait_for(history.close)
     output = standard_output()
     if as_json:
-        output.json(_json.loads(Recording(recorded).to_json()))
+        data = _json.loads(Recording(recorded).to_json())
+        shown = [event_data(recorded.run.run_id, row) for row in events]
+        output.json({**data, "events": shown} if with_events else data)
         return COMPLETED
-    for line in _annotated(recorded):
-        output.line(line)
-    output.line("")
-    for row in recorded.calls:
-        output.line(_describe_call(row) + _describe_decisions(recorded, row.path))
+    if with_events:
+        for line in timeline(recorded, events):
+            output.line(line)
+    else:
+        _show_calls(output, recorded)
+    run_id, revision = recorded.run.run_id, recorded.run.revision
+    if revision > 1 and "." not in run_id:
+        earlier = f"{run_id}.{revision - 1}"
+        output.line(f"revision {revision} of the script; `ptc show {earlier}` shows the one before")
     result = load_result(recorded.run)
     if recorded.run.rolled_back_ms is not None:
         output.line(f"rolled back; it was {recorded.run.status}")
@@ -152,6 +125,19 @@ def show(*, run: str, settings: Settings, as_json: bool) -> int:
     else:
         report_outcome(output, result, recorded.run.filename)
     return COMPLETED
+
+
+def _show_calls(output: Stream, recorded: RunRecord) -> None:
+    from .._runs._program_row import describe_source
+
+    for line in _annotated(recorded):
+        output.line(line)
+    not_stored = describe_source(recorded.run)
+    if not_stored:
+        output.line(not_stored)
+    output.line("")
+    for row in recorded.calls:
+        output.line(_describe_call(row) + _describe_decisions(recorded, row.path))
 
 
 def _annotated(recorded: RunRecord) -> list[str]:
@@ -185,6 +171,8 @@ def _describe_decisions(recorded: RunRecord, path: str) -> str:
 
 
 def _describe_call(row: CallRow) -> str:
+    from ._events import describe_usage
+
     end = row.end
     arguments = row.arguments.decode(errors="replace")
     head = f"{row.path:>4}  {row.tool}({arguments[:120]}{'…' if len(arguments) > 120 else ''})"
@@ -192,6 +180,9 @@ def _describe_call(row: CallRow) -> str:
         return f"{head}  started; its outcome is unknown"
     value = end.body.decode(errors="replace")
     took = f"{end.at_ms - row.at_ms} ms"
+    if row.attempt > 1:
+        took += f", {row.attempt} attempts"
+    took += describe_usage(end)
     return f"{head}  {end.status}, {took}: {value[:120]}{'…' if len(value) > 120 else ''}"
 
 
@@ -226,8 +217,8 @@ def replay(*, run: str, until: str | None, settings: Settings, as_json: bool) ->
     from ._terminal import standard_error, standard_output
 
     history = open_history(settings)
-    recording = Recording.of(history, find_run(history, run))
-    history.close()
+    recording = wait_for(Recording.of, history, wait_for(find_run, history, run))
+    wait_for(history.close)
     result = anyio.run(partial(recording.replay, until=until))
     output = standard_output()
     if as_json:
@@ -265,8 +256,8 @@ def export(*, run: str, target: str | None, settings: Settings) -> int:
     from ._terminal import standard_output
 
     history = open_history(settings)
-    recording = Recording.of(history, find_run(history, run))
-    history.close()
+    recording = wait_for(Recording.of, history, wait_for(find_run, history, run))
+    wait_for(history.close)
     if target is None:
         standard_output().write(recording.to_json().decode() + "\n")
         return COMPLETED
@@ -275,41 +266,4 @@ def export(*, run: str, target: str | None, settings: Settings) -> int:
     except OSError as error:
         msg = f"{target!r} cannot be written: {error.strerror}"
         raise UsageError(msg) from None
-    return COMPLETED
-
-
-_FORGET_HELP = """Delete the runs that finished more than DAYS days ago, and free their disk space.
-
-Paused and interrupted runs have not finished and are not deleted. A deleted run can no longer be
-shown or replayed; use `ptc export` first to keep one.
-
-\b
-Examples:
-  ptc forget --older-than 30
-"""
-
-
-@click.command("forget", short_help="Delete old runs.", help=_FORGET_HELP)
-@click.option(
-    "--older-than",
-    "days",
-    type=click.FloatRange(0, 36_500),
-    required=True,
-    metavar="DAYS",
-    help="Minimum days since a run finished; 0 deletes every finished run.",
-)
-@settings_options(*HISTORY_KEYS)
-@json_option("Print the number of deleted runs as JSON.")
-def forget(*, days: float, settings: Settings, as_json: bool) -> int:
-    """Run the command; `_FORGET_HELP` is its help text."""
-    from ._terminal import standard_output
-
-    history = open_history(settings)
-    count = history.forget(days)
-    history.close()
-    output = standard_output()
-    if as_json:
-        output.json({"forgotten": count})
-    else:
-        output.line(f"{count} run{'' if count == 1 else 's'} deleted")
     return COMPLETED

@@ -39,7 +39,7 @@ Exit status:
     1  the script (or tool) failed, or the script was rejected before it ran
     2  the command line is invalid; nothing ran
     3  a limit was exceeded: time, tool calls, bytes or memory
-    4  the worker crashed, or the kernel layer stopped the script
+    4  the worker crashed, or the kernel layer stopped the script, or the run is dead
     5  this machine lacks a requirement, e.g. a kernel layer of the jail
     6  the run is paused: a call is awaiting a decision
   130  interrupted with Ctrl-C (143: terminated)
@@ -56,6 +56,7 @@ _BY_OUTCOME = {
     "violation": CRASHED,
     "cancelled": INTERRUPTED,
     "paused": PAUSED,
+    "dead": CRASHED,
 }
 
 

@@ -38,6 +38,8 @@ class Key:
     """Accepted texts; empty for any."""
     most: int = 0
     """Maximum of a number."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the option."""
 
     @property
     def variable(self) -> str:
@@ -216,8 +218,10 @@ KEYS: dict[str, Key] = {
         Key(
             "journal",
             "path",
-            "Journal file of recorded runs. [default: a file for the root in your state directory]",
-            *(None, "--journal", "FILE"),
+            "Journal of recorded runs: a file, the address of a PostgreSQL server, or `embedded:` "
+            "for a server on this machine. [default: a file for the root in your state directory]",
+            *(None, "--journal", "FILE|URL"),
+            aliases=("--store",),
         ),
         Key(
             "journal_in_root",
@@ -232,6 +236,34 @@ KEYS: dict[str, Key] = {
             "Days for which runs that have ended stay in the journal. [default: for ever]",
             *(None, "--retention-days", "N"),
             most=36_500,
+        ),
+        Key(
+            "retention_runs",
+            "number",
+            "Number of ended runs that stay in the journal. [default: all]",
+            *(None, "--retention-runs", "N"),
+            most=10**12 - 1,
+        ),
+        Key(
+            "retention_bytes",
+            "number",
+            "Total size in bytes of the records of ended runs that stay. [default: no bound]",
+            *(None, "--retention-bytes", "N"),
+            most=10**12 - 1,
+        ),
+        Key(
+            "max_attempts",
+            "number",
+            "Times that a run may be started without reaching its end or a pause.",
+            *(5, "--max-attempts", "N"),
+            most=1_000_000,
+        ),
+        Key(
+            "store_source",
+            "flag",
+            "Store the text of each script in the journal. Without it, only its digest is stored, "
+            "and a run cannot be resumed without the script.",
+            *(True, "--store-source/--no-store-source"),
         ),
         Key(
             "webhook",
@@ -250,9 +282,10 @@ KEYS: dict[str, Key] = {
         Key(
             "artifacts",
             "path",
-            "Folder of values that are too large, and of attachments. [default: .ptc/artifacts in "
-            "the root]",
-            *(None, "--artifacts", "DIR"),
+            "Folder of values that are too large, and of attachments, or the address of a store "
+            "that machines share, such as s3://bucket/prefix. [default: .ptc/artifacts in the "
+            "root, or the database of the journal]",
+            *(None, "--artifacts", "DIR|URL"),
         ),
         Key(
             "programs",

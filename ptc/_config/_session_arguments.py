@@ -16,6 +16,7 @@ from .._runs._announce import OnApproval
 from .._tools._allow_text import parse_allow
 from .._tools._approval import Approver
 from .._tools._toolset import Toolset, installed_toolset
+from ..artifacts._store import ArtifactStore
 from ..errors import UsageError
 from ._file import PROJECT
 from ._settings import Settings, load_settings
@@ -35,12 +36,16 @@ class ApplicationOptions(TypedDict, total=False):
 
     workers: int
     max_concurrent_runs: int
-    artifacts: str | Path | None
+    artifacts: str | Path | ArtifactStore | None
     approver: Approver | None
     on_approval: OnApproval | None
     after_side_effect: AfterSideEffect | None
     approvals_expire_ms: int | None
     retention_days: int | None
+    retention_runs: int | None
+    retention_bytes: int | None
+    max_attempts: int
+    store_source: bool
     on_event: Callable[[RunEvent], None] | None
     record_direct_calls: bool
     programs: str | Path | None
@@ -91,12 +96,10 @@ def session_arguments(
         protected += [*loaded.files, *possible_files(text, folder)]
     variables = os.environ if environment is None else environment
     tools += load_tool_servers(settings, variables)
-    journal = settings.path("journal")
-    if settings["journal"] == ":memory:":
-        journal = Path(":memory:")
+    journal = settings.journal()
     limits, ceiling = _limits(settings)
     optional = {
-        "artifacts": settings.path("artifacts"),
+        "artifacts": settings.artifacts(),
         "programs": settings.path("programs"),
         "workers": settings["workers"],
         "max_concurrent_runs": settings["max_concurrent_runs"],
@@ -118,6 +121,10 @@ def session_arguments(
         "journal_in_root": settings["journal_in_root"],
         "approvals_expire_ms": settings["approvals_expire_ms"],
         "retention_days": settings["retention_days"],
+        "retention_runs": settings["retention_runs"],
+        "retention_bytes": settings["retention_bytes"],
+        "max_attempts": settings["max_attempts"],
+        "store_source": settings["store_source"],
         "webhook": settings["webhook"],
         "model": settings["model"],
         "agents": settings.paths("agents"),

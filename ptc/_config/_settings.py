@@ -11,7 +11,9 @@ from typing import Any
 
 from .._core._arguments import nearest
 from .._tools._allow_text import split_entries
+from ..artifacts._open import is_address as is_store_address
 from ..errors import UsageError
+from ..journal._address import EMBEDDED, is_address
 from ._file import ConfigFile, find_file, load_file
 from ._keys import KEYS, Key
 
@@ -106,6 +108,19 @@ class Settings:
         """Return the path that is the value of a key; None if it is the default."""
         setting = self.by_name[name]
         return setting.resolve(setting.value) if setting.origin != "default" else None
+
+    def journal(self) -> Path | str | None:
+        """Return the journal: a path, ``:memory:``, or an address; None if it is the default."""
+        value = self["journal"]
+        if isinstance(value, str) and value.startswith(EMBEDDED) and value != EMBEDDED:
+            folder = self.by_name["journal"].resolve(value.removeprefix(EMBEDDED))
+            return f"{EMBEDDED}{folder.absolute()}"
+        return value if value == ":memory:" or is_address(value) else self.path("journal")
+
+    def artifacts(self) -> Path | str | None:
+        """Return the store of artifacts: a folder, or an address; None if it is the default."""
+        value = self["artifacts"]
+        return value if is_store_address(value) else self.path("artifacts")
 
     def model(self) -> str:
         """Return the name of the model. Raises `UsageError` if there is none."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from .._core._arguments import path_of
-from .._journal._journal import RunRecord
 from .._tools._catalog import Catalog
 from ..errors import UsageError
+from ..journal._journal import RunRecord
 from ._save import SaveRequest, draft_program
 from ._saved import RECORD, SavedProgram, refused, validate_program_name
 from ._store import ProgramStore

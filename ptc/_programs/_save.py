@@ -12,16 +12,22 @@ from typing import Any
 
 from .._core import _json
 from .._core._arguments import parts_of
-from .._journal._journal import RunRecord, RunRow
 from .._records._limits import Limits
 from .._records._result import RunResult
 from .._runs._direct_journal import is_direct_call
-from .._runs._program_row import limits_of_record, load_result, recorded_tools
+from .._runs._program_row import (
+    limits_of_record,
+    load_result,
+    read_options,
+    recorded_tools,
+    require_source,
+)
 from .._schema._check import make_adapter, value_check
 from .._tools._allow import Allow, AllowList
 from .._tools._allow_text import format_allow
 from .._tools._catalog import Catalog
 from ..errors import UsageError
+from ..journal._journal import RunRecord, RunRow
 from ._derive import derive_inputs, derive_output
 from ._pins import pin
 from ._saved import SavedProgram, validate_program_name
@@ -61,7 +67,8 @@ def draft_program(
     row = recorded.run
     validate_program_name(request.name)
     result = _completed(row)
-    options = _json.loads(row.options)
+    require_source(row)
+    options = read_options(row)
     entries = _entries(recorded, options, request.allowed_tools, catalog, saved)
     pins = {name: pin(tool) for name, tool in catalog.select(entries).items()}
     others = {name: state for name, state in pins.items() if name != request.name}

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +19,16 @@ from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
 from ._stored_file import Signature, StoredFile, digest_of_handle
 
-__all__ = ["ATTACHMENTS", "CUT_MARK", "ArtifactStore", "compute_digest", "shrink"]
+__all__ = [
+    "CUT_MARK",
+    "LocalArtifacts",
+    "compute_digest",
+    "reference_of",
+    "shrink",
+]
 
 ATTACHMENTS = "attachments"
-"""Folder of the attachments, below that of the artifacts."""
+"""Folder in which earlier versions stored attachments, below that of the artifacts."""
 
 CUT_MARK = "…cut…"
 """Key of the note that stands for the missing part of a list or an object."""
@@ -29,8 +36,11 @@ _MAX_VERIFIED = 1_000
 """Files of which a store knows that their contents match."""
 
 
-class ArtifactStore:
+class LocalArtifacts:
     """A folder of whole values, named by their digest. Created on first use.
+
+    A file lies in a folder named by the first two digits of its digest. Earlier versions stored
+    files directly in the folder, and attachments in a folder of their own; those are still read.
 
     Args:
         folder: Folder of the files.
@@ -49,11 +59,11 @@ class ArtifactStore:
         return self._folder
 
     def keep(self, data: bytes, suffix: str = ".json") -> Cut:
-        """Store a file, unless it exists, and return its path. Atomic: a crash leaves no part.
+        """Store a value, unless it exists, and return its reference. A crash leaves no part.
 
         Args:
-            data: Contents of the file.
-            suffix: End of its name.
+            data: The value.
+            suffix: End of the name of its file.
 
         Raises:
             OSError: If the folder cannot be written, or its path contains a link.
@@ -61,20 +71,37 @@ class ArtifactStore:
         return self.keep_pieces(lambda: (data,), suffix)
 
     def keep_pieces(self, pieces: Callable[[], Iterable[bytes]], suffix: str = ".json") -> Cut:
-        """Store a file that is not in memory as a whole; `pieces` is called twice."""
+        """Store a value that is not in memory as a whole; `pieces` is called twice."""
         cut = compute_digest(pieces())
+        self.store(cut, pieces, suffix)
+        return replace(cut, artifact=reference_of(cut.sha256))
+
+    def store(self, cut: Cut, pieces: Callable[[], Iterable[bytes]], suffix: str) -> None:
+        """Store the value that `cut` describes, unless it exists.
+
+        Raises:
+            OSError: As `keep`; nothing is visible then.
+        """
         name = f"{cut.sha256}{suffix}"
-        folder = self._open()
+        top = self._open()
         try:
-            if not _is_file(name, folder):
-                _write((b"*\n",), ".gitignore", folder)
-                _write(pieces(), name, folder)
+            if not _is_file(".gitignore", top):
+                _write((b"*\n",), ".gitignore", top)
+            shard = _open_inner(top, name[:_SHARD_CHARS])
         finally:
-            os.close(folder)
-        return replace(cut, artifact=str(self._folder / name))
+            os.close(top)
+        try:
+            # A file of another size was damaged, and is replaced.
+            if _size_of(name, shard) == cut.bytes:
+                _refresh(name, shard)
+                return
+            _write(pieces(), name, shard)
+            os.fsync(shard)
+        finally:
+            os.close(shard)
 
     def read(self, digest: str) -> tuple[str, bytes] | None:
-        """Return the name and the contents of a stored file or attachment; None if there is none.
+        """Return the name and the contents of a stored value; None if there is none.
 
         A file whose contents do not match its digest is not returned: a script may be able to write
         the folder.
@@ -89,24 +116,104 @@ class ArtifactStore:
         return None
 
     def open(self, handle: str) -> StoredFile | None:
-        """Open a stored file or attachment to read parts of it; None if there is none.
+        """Open a stored value to read parts of it; None if there is none.
 
         Args:
-            handle: Start of its digest, at least 16 hexadecimal digits, or its address. A start
-                that fits several files opens none.
+            handle: Start of its digest, at least 16 hexadecimal digits, its reference or its
+                address. A start that fits several values opens none.
 
         Raises:
             OSError: If it cannot be read.
         """
+        return next((file for file in self._matching(handle) if self._accept(file)), None)
+
+    def path(self, digest: str, suffix: str = ".json") -> Path:
+        """Return the path of a value on this machine, stored or not. For people, not for records.
+
+        Args:
+            digest: SHA-256 of the value.
+            suffix: End of the name, if there is no file.
+        """
+        for place, names in self._names(digest):
+            return self._folder.joinpath(*place, names[0])
+        return self._folder / digest[:_SHARD_CHARS] / f"{digest}{suffix}"
+
+    def is_damaged(self, digest: str) -> bool:
+        """True if there is a file of this digest whose contents do not match it."""
+        files = list(self._matching(digest))
+        good = [self._accept(file) for file in files]
+        for file in (file for file, accepted in zip(files, good, strict=True) if accepted):
+            file.close()
+        return bool(files) and not any(good)
+
+    def remove(self, digest: str, before: float | None = None) -> bool:
+        """Delete a value; False if there was none.
+
+        Args:
+            digest: SHA-256 of the value.
+            before: Delete it only if it was stored before this time, in seconds since 1970.
+
+        Raises:
+            OSError: If the folder cannot be written.
+        """
+        deleted = False
+        for place, names in self._names(digest):
+            folder = self._open(*place)
+            try:
+                for name in names:
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    if before is None or status.st_mtime < before:
+                        os.unlink(name, dir_fd=folder)
+                        deleted = True
+            finally:
+                os.close(folder)
+        return deleted
+
+    def files(self, after: str = "") -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the name and the status of each value, by digest, beginning after one."""
+        old = [*self._list(), *self._list(ATTACHMENTS)]
+        for number in range(int(after[:_SHARD_CHARS] or "0", 16), 256):
+            shard = f"{number:02x}"
+            found = [item for item in old if item[0].startswith(shard)]
+            if self._folder.joinpath(shard).is_dir():
+                found += self._list(shard)
+            yield from sorted(
+                (item for item in found if item[0].partition(".")[0] > after),
+                key=lambda item: item[0],
+            )
+
+    def named(self, start: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the name and the status of each value whose digest starts with `start`."""
+        for place, names in self._names(start):
+            yield from self._list(*place, names=names)
+
+    def _list(
+        self, *place: str, names: Iterable[str] | None = None
+    ) -> Iterator[tuple[str, os.stat_result]]:
+        if not self._folder.joinpath(*place).is_dir():
+            return
+        folder = self._open(*place)
+        try:
+            for name in os.listdir(folder) if names is None else names:
+                if _DIGEST.fullmatch(name.partition(".")[0]) and _is_file(name, folder):
+                    with contextlib.suppress(FileNotFoundError):
+                        yield name, os.stat(name, dir_fd=folder, follow_symlinks=False)
+        finally:
+            os.close(folder)
+
+    def _matching(self, handle: str) -> Iterator[StoredFile]:
+        """Open the files of the one value that a handle names, as they are."""
         digest = digest_of_handle(handle)
         if digest is None:
-            return None
-        stores = (self, ArtifactStore(self._folder / ATTACHMENTS, self._root))
-        found = [(store, name) for store in stores for name in store._names(digest)]
-        if len({name.partition(".")[0] for _, name in found}) == 1:
-            files = (store._open_file(name) for store, name in found)
-            return next((file for file in files if file and self._accept(file)), None)
-        return None
+            return
+        found = list(self._names(digest))
+        if len({name.partition(".")[0] for _, names in found for name in names}) != 1:
+            return
+        for place, names in found:
+            for name in names:
+                file = self._open_file(name, place)
+                if file is not None:
+                    yield file
 
     def _accept(self, file: StoredFile) -> bool:
         """Verify the contents of a file, or close it."""
@@ -119,19 +226,22 @@ class ArtifactStore:
             self._verified[file.digest] = file.signature
         return True
 
-    def _names(self, digest: str) -> list[str]:
-        """Names of the files whose digest starts with `digest`."""
-        if not self._folder.is_dir():
-            return []
-        folder = self._open()
-        try:
-            names = [name for name in os.listdir(folder) if name.startswith(digest)]
-        finally:
-            os.close(folder)
-        return [name for name in names if _DIGEST.fullmatch(name.partition(".")[0])]
+    def _names(self, digest: str) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+        """Yield folders, and the names in them of files whose digest starts with `digest`."""
+        for place in ((digest[:_SHARD_CHARS],), (), (ATTACHMENTS,)):
+            if not self._folder.joinpath(*place).is_dir():
+                continue
+            folder = self._open(*place)
+            try:
+                names = [name for name in os.listdir(folder) if name.startswith(digest)]
+            finally:
+                os.close(folder)
+            names = [name for name in names if _DIGEST.fullmatch(name.partition(".")[0])]
+            if names:
+                yield place, names
 
-    def _open_file(self, name: str) -> StoredFile | None:
-        folder = self._open()
+    def _open_file(self, name: str, place: tuple[str, ...]) -> StoredFile | None:
+        folder = self._open(*place)
         try:
             if not _is_file(name, folder):
                 os.close(folder)
@@ -142,26 +252,59 @@ class ArtifactStore:
             raise
         return StoredFile(name, name.partition(".")[0], file, folder)
 
-    def _open(self) -> int:
+    def _open(self, *inner: str) -> int:
+        """Open the folder, or one in it; missing ones are created."""
+        parts = list(inner)
         if self._root is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            return os.open(self._folder, _FOLDER)
-        fd = os.open(self._root, _FOLDER)
-        for part in self._folder.relative_to(self._root).parts:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, dir_fd=fd)
+            fd = os.open(self._folder, _FOLDER)
+        else:
+            fd = os.open(self._root, _FOLDER)
+            parts = [*self._folder.relative_to(self._root).parts, *parts]
+        for part in parts:
             try:
-                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+                opened = _open_inner(fd, part)
             finally:
                 os.close(fd)
-            fd = inner
+            fd = opened
         return fd
 
 
+_SHARD_CHARS = 2
+_REFRESH_SECONDS = 3_600
+"""Age from which a value that is stored again becomes young: it must not be deleted as unused."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # A script may replace the file by a link or a pipe after it was checked.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def reference_of(digest: str) -> str:
+    """Return the reference to a value in records: its digest, never its place."""
+    return f"sha256:{digest}"
+
+
+def _open_inner(folder: int, name: str) -> int:
+    """Open a folder in another one, never through a link, and create it if it is missing."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+
+
+def _size_of(name: str, folder: int) -> int:
+    """Size of a file; -1 if there is none of that name."""
+    return (
+        os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+        if _is_file(name, folder)
+        else -1
+    )
+
+
+def _refresh(name: str, folder: int) -> None:
+    """Make a file young again, unless it is."""
+    changed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
+    if time.time() - changed > _REFRESH_SECONDS:
+        os.utime(name, dir_fd=folder, follow_symlinks=False)
 
 
 def _is_file(name: str, folder: int) -> bool:

@@ -85,7 +85,8 @@ class AttachmentRef:
     name: str
     media_type: str
     path: str
-    """Absolute path inside the session's attachment store."""
+    """Absolute path of the file on the machine that stored it. In a record of a run, use `id`: only
+    it names the file on every machine."""
     size_bytes: int
     width: int | None = None
     height: int | None = None

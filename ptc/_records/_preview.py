@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .._core import _json
-from ._artifacts import ArtifactStore, shrink
+from ._artifacts import LocalArtifacts, shrink
 from ._content import AttachmentRef
 from ._result import Cut
 from ._stored_file import handle_of
@@ -61,7 +61,7 @@ class Preview:
 
 def preview_of(
     value: Any,
-    store: ArtifactStore,
+    store: LocalArtifacts,
     limit_chars: int,
     *,
     text: str | None = None,
@@ -96,7 +96,11 @@ def preview_of(
         stored = store.keep(data, ".txt" if isinstance(value, str) else ".json")
     except OSError as error:
         problem = error.strerror or type(error).__name__
-    where = recall_note(stored, reader) if stored else f"The rest could not be stored: {problem}."
+    where = f"The rest could not be stored: {problem}."
+    if stored is not None:
+        where = recall_note(stored, reader)
+        if reader == "path":
+            where = f"All of it: {store.path(stored.sha256)}"
     room = shown_chars
     if room is None:
         room = limit_chars - len(_sizes(len(shown), len(shown), len(data))) - len(where) - 6

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias
 from typing_extensions import TypeVar
 
 from .._core import _json
+from .._facts import ModelUsage
 from ..errors import RunError
 from ._content import AttachmentRef
 from ._limits import Breach, Limits, Usage
@@ -40,6 +41,7 @@ Status: TypeAlias = Literal[
     "crashed",
     "violation",
     "paused",
+    "dead",
 ]
 """Status of a run.
 
@@ -47,7 +49,8 @@ Status: TypeAlias = Literal[
 rejected before a line of it ran. ``timed_out``, ``limit_exceeded``: it exceeded a limit.
 ``cancelled``: the session was closed. ``crashed``: its process died. ``violation``: the kernel
 layer stopped it, or it violated the protocol. ``paused``: it awaits a decision
-(`RunResult.pending`) and can be resumed.
+(`RunResult.pending`) and can be resumed. ``dead``: a worker of the queue started it too often
+without reaching its end.
 """
 
 CallStatus: TypeAlias = Literal["succeeded", "failed", "unknown", "not_started"]
@@ -90,6 +93,11 @@ class CallRecord:
     """Files that the tool stored."""
     exit_code: int | None = None
     """Exit code, if the tool ran a command."""
+    started_ms: int = 0
+    """Start in milliseconds since 1970; 0 if the tool was never called."""
+    usage: ModelUsage | None = None
+    """Tokens that the tool spent itself, without those of the calls it made; None: no model was
+    used, or the tool does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +173,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Size and location of a value that was truncated in `RunResult.value`."""
+    """Size and reference of a value that was truncated in `RunResult.value`."""
 
     bytes: int
     """JSON bytes of the whole value."""
     sha256: str
     """Digest of its JSON."""
     artifact: str
-    """File with the whole value as JSON; empty if it could not be stored: see the warnings."""
+    """Reference to the whole value as JSON, ``sha256:DIGEST``; empty if it could not be stored: see
+    the warnings. `Session.artifacts` and ``ptc artifact`` read it. Runs that an earlier version
+    recorded have the path of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +343,15 @@ class RunEvent:
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
     arguments as recorded. ``violation``: the `Violation`. ``webhook``: the `WebhookDelivery`.
     ``finished``: the `RunResult` or `ToolResult`."""
+    number: int = 0
+    """Of `Session.follow`: position in the record; pass the last one as `after` to continue.
+    Otherwise: number of the script's message that caused the event, from 1: text, a value, a
+    report, a warning, or a call, whose events all have its number. A resumed run repeats events
+    that it may have delivered before, with the same numbers: drop a pair of `revision` and number
+    that you have processed, or of these and `call`. 0: not caused by a message, as the start and
+    end of a run."""
+    revision: int = 1
+    """Number of the script: 1, and one more for each that continued the run."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the event as JSON-able data; a `value` without a JSON form is None."""
@@ -341,6 +360,8 @@ class RunEvent:
         return {
             "kind": self.kind,
             "run_id": self.run_id,
+            "number": self.number,
+            "revision": self.revision,
             "call": None if self.call is None else dataclasses.asdict(self.call),
             "text": self.text,
             "value": _json.data_of(value if to_dict is None else to_dict()),

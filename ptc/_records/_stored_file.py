@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import PurePath
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import BinaryIO, Self, TypeAlias
 
 __all__ = ["HANDLE_CHARS", "Signature", "StoredFile", "digest_of_handle", "handle_of"]
 
@@ -39,8 +39,8 @@ def handle_of(digest: str) -> str:
 
 
 def digest_of_handle(handle: str) -> str | None:
-    """Return the digest, or its start, that a handle or an address names; None if it is neither."""
-    digest = handle.removeprefix(_PREFIX)
+    """Return the digest, or its start, of a handle, address or reference; None for other text."""
+    digest = handle.removeprefix(_PREFIX).removeprefix("sha256:")
     return digest if _HANDLE.fullmatch(digest) else None
 
 
@@ -86,6 +86,11 @@ class StoredFile:
         return self._signature[2]
 
     @property
+    def changed_ms(self) -> int:
+        """Time of its last change, in milliseconds since 1970."""
+        return self._signature[3] // 1_000_000
+
+    @property
     def suffix(self) -> str:
         """End of its name, such as ``.json``."""
         return PurePath(self.name).suffix
@@ -128,6 +133,10 @@ class StoredFile:
             msg = "the stored file has changed while it was read"
             raise OSError(msg)
         return data
+
+    def reader(self) -> BinaryIO:
+        """Open the contents as a file of its own, to be read from the start."""
+        return open(os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY | os.O_CLOEXEC), "rb")
 
     def _read(self, offset: int, count: int) -> bytes:
         data = os.pread(self._file, count, offset)

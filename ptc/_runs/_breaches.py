@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from .._calls._earlier import EarlierCalls
 from .._records._limits import Breach, Limits
 from .._records._result import Failure, Status
 from .._workers._process import Exit
@@ -24,6 +25,7 @@ __all__ = [
     "exit_failure",
     "limit_failure",
     "timeout_failure",
+    "unmatched_failure",
 ]
 
 _OUT_OF_MEMORY_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
@@ -75,6 +77,25 @@ def limit_failure(limits: Limits, name: str, used: int) -> Failure:
     """Build the failure of a run that exceeded the limit `name`."""
     message, hint = _WORDS[name]
     return _failure(limits, name, used, message.format(used=used), hint)
+
+
+def unmatched_failure(earlier: EarlierCalls, line: int) -> Failure:
+    """Build the failure of a script that did not make all effects of earlier revisions.
+
+    Args:
+        earlier: Their calls.
+        line: Line of the new effect that the script was about to make; 0: it ended.
+    """
+    how = "is about to make a new effect" if line else "ended"
+    message = (
+        f"the script {how} and has not made these calls, which an earlier revision made; nothing "
+        f"new was done:\n{earlier.describe_unmatched()}"
+    )
+    hint = (
+        "make the same calls with the same arguments, which does not repeat them; or accept that "
+        "these effects stand, and resume with allow_unmatched"
+    )
+    return Failure(code="unmatched_effects", message=message, line=line, hint=hint)
 
 
 def cpu_failure(limits: Limits, used: int | None, line: int = 0) -> Failure:

@@ -43,21 +43,22 @@ class LimitPolicy:
             self._require_tools(label, limits)
 
     def apply(
-        self, requested: Limits | Mapping[str, Any] | None
+        self, requested: Limits | Mapping[str, Any] | None, defaults: Limits | None = None
     ) -> tuple[Limits, tuple[RunWarning, ...]]:
         """Return the limits of a run, and a warning for each one that was clamped.
 
         Args:
             requested: Limits that the caller requests; None: the defaults. Plain data has the
                 defaults for the limits that it leaves out.
+            defaults: Defaults. None: those of the session.
 
         Raises:
             UsageError: If a limit is unknown or invalid, or names an unknown tool.
         """
-        if requested is None:
+        if requested is None and defaults is None:
             return self.limits, ()
-        if isinstance(requested, Mapping):
-            requested = limits_from_data(requested, self.limits)
+        if requested is None or isinstance(requested, Mapping):
+            requested = limits_from_data(requested or {}, defaults or self.limits)
         require("limits", requested, Limits, "a ptc.Limits(...) or a dict of limits")
         self._require_tools("limits", requested)
         over = requested.over(self.ceiling)

@@ -13,17 +13,17 @@ from .._calls._call import OpenCall
 from .._calls._recorder import RunRecorder
 from .._calls._rows import encode_arguments
 from .._core import _json
-from .._journal._journal import RunRow
 from .._records._limits import Limits
 from .._records._result import Failure, RunResult, Status
 from .._tools._table import ToolTable
 from .._tools._tool_result import ToolResult
 from ..errors import JournalError
+from ..journal._journal import RunRow
 from ._announce import OnApproval, announce
 from ._history import History
 from ._program import Program
 
-__all__ = ["DirectJournal", "is_direct_call"]
+__all__ = ["DirectJournal", "is_direct_call", "is_direct_source"]
 
 _SOURCE = "def run(ctx, inputs):\n    return ctx.call(inputs['tool'], inputs['arguments'])\n"
 _log = logging.getLogger("ptc")
@@ -31,7 +31,12 @@ _log = logging.getLogger("ptc")
 
 def is_direct_call(row: RunRow) -> bool:
     """Return True if a recorded run is a direct call of a tool."""
-    return row.source == _SOURCE
+    return is_direct_source(row.source)
+
+
+def is_direct_source(source: str) -> bool:
+    """Return True if a recorded script is that of a direct call."""
+    return source == _SOURCE
 
 
 class DirectJournal:

@@ -18,8 +18,8 @@ def warn_of_effects(
 ) -> list[RunWarning]:
     """Return a warning of the effects of a run that somebody will correct and run again.
 
-    A corrected script is a new run: it makes its calls again, with other idempotency keys. The
-    author of the correction reads this warning with the error.
+    A corrected script that is started as a new run makes its calls again, with other idempotency
+    keys. The author of the correction reads this warning with the error.
 
     Args:
         status: Status of the run; None if it was cancelled.
@@ -42,7 +42,7 @@ def warn_of_effects(
     more = f" and {len(counts) - _MAX_TOOLS} more tools" if len(counts) > _MAX_TOOLS else ""
     message = (
         f"calls with side effects were made and are not undone: {', '.join(listed)}{more}. A "
-        "corrected script must not repeat them blindly: check the current state, or continue from "
-        "it"
+        "corrected script must not repeat them blindly: resume this run with the corrected script "
+        "as source, which repeats none of them, or check the current state"
     )
     return [RunWarning("effects_made", message)]

@@ -177,7 +177,7 @@ class FrameHandler:
         if self._calls.replay is not None:
             self._calls.replay.require_end("returned")
         value = self._outcome.intake.take_return(body, size)
-        failure = check_schema(self._program, value)
+        failure = self._calls.find_unmatched() or check_schema(self._program, value)
         self._outcome.finish("failed" if failure else "completed", failure, value=value)
 
     def _on_failed(self, failure: _protocol.Failure, _size: int) -> None:

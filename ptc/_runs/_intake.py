@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from .._core import _json
-from .._records._artifacts import ArtifactStore, compute_digest, shrink
+from .._records._artifacts import LocalArtifacts, compute_digest, shrink
 from .._records._limits import Limits
 from .._records._result import Cut
 from .._wire._bodies import NOTHING, ProtocolError, Tally, decode, tally
@@ -232,7 +232,7 @@ class Intake:
         weight = found.values * _VALUE_WEIGHT + found.containers * _CONTAINER_WEIGHT
         return CallArguments(arguments, size + weight)
 
-    async def truncate(self, returned: ReturnValue, artifacts: ArtifactStore) -> TruncatedValue:
+    async def truncate(self, returned: ReturnValue, artifacts: LocalArtifacts) -> TruncatedValue:
         """Store a value that is too large, and truncate it, in a thread; not cancellable.
 
         Raises:
@@ -252,7 +252,7 @@ _LIMIT_OF: Final = {
 }
 
 
-def _truncate(large: Node | bytes, limits: Limits, artifacts: ArtifactStore) -> TruncatedValue:
+def _truncate(large: Node | bytes, limits: Limits, artifacts: LocalArtifacts) -> TruncatedValue:
     def pieces() -> Iterable[bytes]:
         return json_of(large) if isinstance(large, Node) else (large,)
 

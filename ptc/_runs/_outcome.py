@@ -65,7 +65,7 @@ class Outcome:
         self._warnings: list[RunWarning] = list(program.warnings)
         self.intake = Intake(program.limits)
         """Values that the script sent: emitted values, and those in transfer."""
-        self.events = Subscriber(on_event, program.run_id, self._warnings)
+        self.events = Subscriber(on_event, program.run_id, self._warnings, program.revision)
         self.files = AttachedFiles(program.limits.max_attachment_bytes)
         """Files that the script attached."""
         self.progress: dict[str, Any] | None = None
@@ -107,7 +107,7 @@ class Outcome:
 
     def replace_value(self, truncated: TruncatedValue) -> None:
         """Replace a value over its limit by the truncated one."""
-        stored = f"the whole value is in {truncated.cut.artifact}"
+        stored = f"the whole value is stored as {truncated.cut.artifact}"
         if truncated.problem:
             stored = f"the whole value could not be stored: {truncated.problem}"
         message = f"the value has {self.value.excess}: it was truncated; {stored}"

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
+from .._calls._earlier import Reads
 from .._core import _json
 from .._core._arguments import nearest
 from .._records._limits import Breach, Limits
@@ -89,6 +90,14 @@ class Program:
     """Run of which this one is a retry: the idempotency keys of its calls are the same."""
     has_rules: bool = False
     """True if the allow-list had rules, which are code and cannot be recorded."""
+    revision: int = 1
+    """Number of the script: 1, and one more for each that continued the run."""
+    reads: Reads = "reuse"
+    """Treatment of the reads of earlier revisions."""
+    store_source: bool = True
+    """False: the journal stores the digest of the script only."""
+    allow_unmatched: bool = False
+    """True: new effects are made although recorded ones were not."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import DivergenceError, RunRecorder
-from .._journal._journal import CallRow
 from .._wire._protocol import Kind
+from ..journal._journal import CallRow
 
 __all__ = ["Replay"]
 

@@ -13,7 +13,6 @@ Rule 3: a run that is rolled back is never resumed.
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,14 +24,16 @@ import anyio
 from .._calls._execute import run_function
 from .._core import _json
 from .._core._arguments import describe_error
+from .._core._clock import now_ms
 from .._core._redact import SENT
-from .._journal._journal import CallRow, Journal, Lease, RevertRow, RevertStatus, RunRecord
 from .._tools._environment import Environment
 from .._tools._revert import Effect
 from .._tools._tool import Tool
 from ..errors import ToolError, UsageError
+from ..journal._journal import CallRow, Journal, Lease, RevertRow, RevertStatus, RunRecord
+from ._revisions import load_earlier, with_earlier_effects
 
-__all__ = ["Reverted", "Rollback", "RollbackStatus", "plan_rollback", "roll_back"]
+__all__ = ["Reverted", "Rollback", "RollbackStatus", "load_effects", "plan_rollback", "roll_back"]
 
 _MESSAGE_CHARS = 2_000
 
@@ -49,7 +50,8 @@ class Reverted:
     """State of one effect of a run that is rolled back."""
 
     call: str
-    """``3``, or ``3.1`` for the first call that the tool of call 3 made."""
+    """``3``, or ``3.1`` for the first call that the tool of call 3 made; ``1:3`` for call 3 of
+    revision 1 of the script, if no later one repeated it."""
     tool: str
     status: RollbackStatus
     error: str | None = None
@@ -127,10 +129,11 @@ async def roll_back(
         UsageError: If a tool is missing, or `skip` names a call that has no effect.
         JournalError: If there is no such run, a process executes it, or it cannot be written.
     """
-    _steps(journal.load(run_id), tools, skip)  # Report errors before anything changes.
-    lease = journal.acquire_for_rollback(run_id, _now_ms())
+    # Report errors before anything changes.
+    _steps(await load_effects(journal, run_id), tools, skip)
+    lease = await journal.acquire_for_rollback(run_id, now_ms())
     try:
-        steps = _steps(journal.load(run_id), tools, skip)
+        steps = _steps(await load_effects(journal, run_id), tools, skip)
         for step in steps:
             if step.report.status == "skipped":
                 journal.append(lease, _row(step.report, "skipped"))
@@ -143,6 +146,21 @@ async def roll_back(
     finally:
         journal.release(lease)
     return Rollback(run_id, tuple(step.report for step in steps))
+
+
+async def load_effects(journal: Journal, run_id: str) -> RunRecord:
+    """Load the record of a run, with the effects that only earlier revisions of it made.
+
+    Raises:
+        UsageError: If it is the record of an earlier revision.
+        JournalError: If it is missing or damaged.
+    """
+    current, dot, _ = run_id.partition(".")
+    if dot:
+        msg = f"{run_id!r} is an earlier revision of run {current!r}; roll back {current!r}"
+        raise UsageError(msg)
+    recorded = await journal.load(run_id)
+    return with_earlier_effects(recorded, await load_earlier(journal, recorded.run))
 
 
 async def _undo(
@@ -251,7 +269,7 @@ def _newest_first(recorded: RunRecord) -> Sequence[CallRow]:
     never = len(recorded.deliveries)
 
     def age(row: CallRow) -> tuple[float, int, int, list[int]]:
-        parts = row.path.split(".")
+        parts = row.path.rpartition(":")[2].split(".")
         ended = row.end.at_ms if row.end is not None else float("inf")
         return ended, positions.get(parts[0], never), -len(parts), [int(part) for part in parts]
 
@@ -299,8 +317,4 @@ def _step(
 
 
 def _row(report: Reverted, status: RevertStatus) -> RevertRow:
-    return RevertRow(report.call, status, report.attempt, report.error, _now_ms())
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return RevertRow(report.call, status, report.attempt, report.error, now_ms())

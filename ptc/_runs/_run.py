@@ -12,7 +12,7 @@ Rule 3: a run that fails keeps everything it had: calls, partial values, output.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -26,18 +26,20 @@ from .._calls._recorder import RunRecorder
 from .._core import _json
 from .._core._reactor import Reactor
 from .._core._redact import safe_text
-from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
 from .._wire._protocol import Kind, ProtocolError, State
 from .._workers._process import Worker, WorkerGoneError
-from ..errors import JournalError
+from ..artifacts._session_artifacts import SessionArtifacts
+from ..errors import JournalError, LeaseLostError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
 from ._clocks import Clocks
 from ._code_cache import CodeCache
 from ._effects import warn_of_effects
+from ._event_log import EventLog
 from ._frames import FrameHandler
 from ._outcome import Outcome
 from ._program import Program
+from ._program_row import without_source
 from ._report import quote_line
 from ._script_calls import ScriptCalls
 from ._violation import Violation, ViolationLog
@@ -58,7 +60,7 @@ class RunResources(NamedTuple):
 
     cache: CodeCache
     """Compiled scripts."""
-    artifacts: ArtifactStore
+    artifacts: SessionArtifacts
     """Store of values over their limit."""
     attachments: AttachmentStore
     """Store of files that scripts attach."""
@@ -79,6 +81,7 @@ class Run:
         on_event: Callable[[RunEvent], None] | None = None,
         queued_ms: float = 0.0,
         start_record: Callable[[], RunRecorder] | None = None,
+        warn_of_repeated: Callable[[str], Awaitable[RunWarning | None]] | None = None,
     ) -> None:
         """Prepare a run; nothing is started.
 
@@ -90,12 +93,15 @@ class Run:
             queued_ms: Time the program waited for its turn.
             start_record: Creates the run record in the journal. It is called after the program was
                 sent: the worker compiles the script meanwhile, on another core.
+            warn_of_repeated: Returns a warning if the effects of a new run repeat those of a failed
+                one.
         """
         self._program = program
         self._dispatch = dispatch
         self._resources = resources
         self._queued_ms = queued_ms
         self._start_record = start_record
+        self._warn_of_repeated = warn_of_repeated
         self._worker: Worker | None = None
         self._restarted = self._worker_lost = self._ticked = False
         self._outcome = Outcome(program, on_event, self._close)
@@ -111,6 +117,10 @@ class Run:
             program, self._outcome, self._calls, self._clocks, resources.cache
         )
         self._resumed = self._calls.replay is not None
+        if program.recorded:
+            self._outcome.events.log = EventLog(
+                lambda: dispatch.recorder, resources.reactor, program.revision
+            )
         if self._outcome.events.active:
             dispatch.on_event = self._outcome.events.emit_call
 
@@ -128,7 +138,7 @@ class Run:
             if self._start_record is not None:
                 self._dispatch.recorder, self._start_record = self._start_record(), None
             if not self._restarted:
-                self._outcome.events.emit("started")
+                self._outcome.events.emit("started", counted=False)
             await scheduler.wait()
             if self._worker_lost:
                 raise WorkerGoneError
@@ -138,11 +148,16 @@ class Run:
             if not self._worker_lost:
                 self._cancel()
             self._clocks.stop()
+            if self._outcome.events.log is not None:
+                self._outcome.events.log.flush()
             # Deferred until the result is on its way: hanging up takes system calls.
             self._resources.reactor.call_later(0, worker.hang_up)
         if self._outcome.value.large is not None:
             await self._truncate_value()
         await self._outcome.files.store(self._resources.attachments)
+        # Before the record refers to them.
+        for warning in await self._resources.artifacts.send():
+            self._outcome.add_warning(warning)
         return await self._record_result(*await self._encode_result())
 
     async def _encode_result(self) -> tuple[RunResult, bytes]:
@@ -150,7 +165,10 @@ class Run:
         # Shielded: a run that has ended must not lose its result.
         with anyio.CancelScope(shield=True):
             result = await self._build_result()
-            return result, b"" if self._dispatch.recorder is None else await _encode(result)
+            if self._dispatch.recorder is None:
+                return result, b""
+            recorded = result if self._program.store_source else without_source(result)
+            return result, await _encode(recorded)
         raise AssertionError  # The scope suppresses no exception but its own cancellation.
 
     def _attach(self, worker: Worker) -> None:
@@ -186,10 +204,13 @@ class Run:
         recorder = self._dispatch.recorder
         calls = await self._calls.records()
         effects = warn_of_effects(self._outcome.status, calls, self._program.tools)
+        if self._warn_of_repeated is not None and recorder is not None and recorder.effects:
+            repeated = await self._warn_of_repeated(self._program.run_id)
+            effects += [] if repeated is None else [repeated]
         return self._outcome.to_result(
             calls=calls,
             pending=self._calls.pending(),
-            warnings=[*effects, *(recorder.warnings if recorder is not None else ())],
+            warnings=[*effects, *(recorder.all_warnings() if recorder is not None else ())],
             duration_ms=self._clocks.elapsed * 1000,
             queued_ms=self._queued_ms,
             tool_calls=len(self._calls.calls),
@@ -201,7 +222,12 @@ class Run:
             return result
         try:
             await self._dispatch.recorder.end_run(result.status, data)
+        except LeaseLostError:
+            # Another process executes the run: its result is the result of the run.
+            raise
         except JournalError as error:
+            if result.status == "paused":
+                raise  # Nobody could resume it.
             # The effects of the run stand; only its record is incomplete.
             warning = RunWarning("not_recorded", f"the end of the run was not recorded: {error}")
             return replace(result, warnings=(*result.warnings, warning))
@@ -209,8 +235,19 @@ class Run:
 
     # --- ways to finish ---------------------------------------------------------------------
 
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self._program.run_id
+
+    def interrupt(self, failure: Failure) -> None:
+        """Stop the run here, without an end in its record: another host continues it."""
+        if self._dispatch.recorder is not None:
+            self._dispatch.recorder.interrupt()
+        self.stop("cancelled", failure)
+
     def stop(self, status: Status, failure: Failure) -> None:
-        """Finish the run now, because the session closes."""
+        """Finish the run now, because the session closes or the run is cancelled."""
         self._read_last_frames()
         self._outcome.finish(status, failure)
 
@@ -345,7 +382,7 @@ class Run:
         if self._outcome.status is not None:
             return
         message = violation.message
-        self._outcome.events.emit("violation", text=message, value=violation)
+        self._outcome.events.emit("violation", text=message, value=violation, counted=False)
         # The worker is dead: the last line that the host knows is that of the last call.
         failure = Failure(
             violation.code,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from .._tools._allow import AllowList
 from .._tools._environment import Environment, environment_of
 from .._tools._tool import Tool
 from ._announce import OnApproval, announce
+from ._correction import Correction
 from ._history import History
 from ._program import Program, reject_unsendable
 from ._programs import ProgramBuilder, typed_result
-from ._runs import Executor
+from ._runs import Executor, OpenRecord
 
 __all__ = ["ProgramRunner"]
 
@@ -94,10 +96,11 @@ class ProgramRunner:
         if early is not None:
             return self._finish(early)
         if run_id is not None:
-            known = self._programs.find_result(program)
-            if known is not None:
-                return typed_result(known, output_schema)
-            if self._history.journal.find(run_id) is not None:
+            row = await self._history.find(run_id)
+            if row is not None:
+                known = await self._programs.find_result(row, program)
+                if known is not None:
+                    return typed_result(known, output_schema)
                 return await self.resume(
                     run_id, allowed_tools, output_schema, None, on_event, environment
                 )
@@ -133,11 +136,39 @@ class ProgramRunner:
         until: str | None,
         on_event: Callable[[RunEvent], None] | None,
         environment: Environment | None = None,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
+        correction: Correction | None = None,
+        accept_changed_tools: bool = False,
     ) -> RunResult:
         """Resume a recorded run, as `Session.resume`."""
-        program = self._programs.from_journal(run_id, allowed_tools, output_schema, until)
-        result = await self._execute(program, on_event, environment, resume=True)
+        recorded = await self._programs.from_journal(
+            *(run_id, allowed_tools, output_schema, until, limits),
+            needs_source=correction is None,
+        )
+        new_limits = limits is not None
+        program = await self._programs.to_continue(
+            recorded,
+            new_limits=new_limits,
+            correction=correction,
+            accept_changed_tools=accept_changed_tools,
+        )
+        early = reject_unsendable(program)
+        if early is not None:
+            return self._finish(early)
+        if program.revision > recorded.revision:
+            open_record = partial(self._history.revise_record, program)
+        else:
+            new_options = new_limits or accept_changed_tools
+            open_record = partial(self._history.resume_record, program, new_options=new_options)
+        result = await self._execute(program, on_event, environment, open_record)
         return typed_result(result, output_schema)
+
+    async def execute_recorded(
+        self, program: Program, open_record: OpenRecord, on_event: EventSink | None = None
+    ) -> RunResult:
+        """Execute a program whose record is opened by `open_record`."""
+        return await self._execute(program, on_event, None, open_record)
 
     async def retry(
         self,
@@ -146,7 +177,7 @@ class ProgramRunner:
         on_event: Callable[[RunEvent], None] | None,
     ) -> RunResult:
         """Run the script of a recorded run as a new run, as `Session.retry`."""
-        program = self._programs.for_retry(run_id, allowed_tools)
+        program = await self._programs.for_retry(run_id, allowed_tools)
         return await self._execute(program, on_event)
 
     async def _execute(
@@ -154,12 +185,13 @@ class ProgramRunner:
         program: Program,
         on_event: EventSink | None,
         environment: Environment | None = None,
-        *,
-        resume: bool = False,
+        open_record: OpenRecord | None = None,
     ) -> RunResult:
         require_function("on_event", on_event)
         subscriber = join_subscribers(self._on_event, on_event)
-        result = await self._executor.execute(program, subscriber, environment, resume=resume)
+        result = await self._executor.execute(program, subscriber, environment, open_record)
+        if result.status not in ("completed", "paused"):
+            self._history.effects.note_failed()
         self._history.notify_pending(result.pending)
         await announce(self._on_approval, result.pending)
         return self._finish(result)

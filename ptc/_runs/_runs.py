@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
 import anyio
 
 from .._calls._budget import Budget
 from .._calls._dispatch import Dispatch
+from .._calls._recorder import RunRecorder
 from .._calls._scope import Shared
 from .._calls._timeout import CallTimeout
-from .._records._artifacts import ArtifactStore
 from .._records._result import Failure, RunEvent, RunResult
 from .._tools._discovery import discovery_tools
 from .._tools._environment import Environment
 from .._workers._pool import Pool
 from .._workers._process import WorkerGoneError
+from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import SessionClosedError
 from ._code_cache import CodeCache
 from ._history import History
 from ._program import Program
-from ._rollback import Rollback, plan_rollback, roll_back
+from ._rollback import Rollback, load_effects, plan_rollback, roll_back
 from ._run import Run, RunResources
 from ._slots import RunSlots
 from ._violation import ViolationLog
 
-__all__ = ["Executor"]
+__all__ = ["Executor", "OpenRecord"]
+
+OpenRecord: TypeAlias = Callable[[], Awaitable[RunRecorder]]
+"""Continues the record of a run, and returns its recorder."""
 
 
 class Executor:
@@ -41,7 +46,7 @@ class Executor:
         pool: Pool,
         shared: Shared,
         history: History,
-        artifacts: ArtifactStore,
+        artifacts: SessionArtifacts,
     ) -> None:
         """Prepare to execute programs; nothing is started.
 
@@ -92,8 +97,7 @@ class Executor:
         program: Program,
         on_event: Callable[[RunEvent], None] | None = None,
         environment: Environment | None = None,
-        *,
-        resume: bool = False,
+        open_record: OpenRecord | None = None,
     ) -> RunResult:
         """Run a program; a failure of the program is a status, not an exception.
 
@@ -101,7 +105,7 @@ class Executor:
             program: The program to run.
             on_event: Called with each event.
             environment: Values for its tools. Default: those of the session.
-            resume: True: continue the recorded run.
+            open_record: Continues the record of a run. None: the run is new.
 
         Raises:
             SetupError: If this machine cannot provide a sandboxed worker.
@@ -113,7 +117,7 @@ class Executor:
             async with self._slots.take():
                 self._check_open()
                 # A run that cannot be recorded is rejected before it takes a worker.
-                dispatch = self._create_dispatch(program, environment, resume)
+                dispatch = await self._create_dispatch(program, environment, open_record)
                 try:
                     return await self._execute_in_worker(program, dispatch, on_event, requested)
                 finally:
@@ -127,6 +131,7 @@ class Executor:
         on_event: Callable[[RunEvent], None] | None,
         requested: float,
     ) -> RunResult:
+        history = self._history
         is_new = dispatch.recorder is None and program.recorded
         worker = await self._pool.acquire(program.limits.max_memory_bytes)
         run = Run(
@@ -141,7 +146,9 @@ class Executor:
             ),
             on_event=on_event,
             queued_ms=(time.perf_counter() - requested) * 1000,
-            start_record=partial(self._history.start_record, program) if is_new else None,
+            start_record=partial(history.start_record, program) if is_new else None,
+            # A retry has a warning of its own, and the keys of the run before it.
+            warn_of_repeated=None if program.key_run else history.effects.warn_of_repeated,
         )
         self.active.add(run)
         try:
@@ -153,14 +160,19 @@ class Executor:
         finally:
             self.active.discard(run)
 
+    def find_active(self, run_id: str) -> Run | None:
+        """Return the run with this id if it is executed here."""
+        return next((run for run in self.active if run.run_id == run_id), None)
+
     async def roll_back(self, run_id: str, skip: set[str], *, dry_run: bool) -> Rollback:
         """Undo the effects of a run, as `Session.rollback`; `close` waits for the current step."""
         tools = self._shared.known
         if dry_run:
-            return plan_rollback(self._history.recorded(run_id), tools, skip)
+            recorded = await load_effects(await self._history.open(), run_id)
+            return plan_rollback(recorded, tools, skip)
         with self._count_unfinished():
             return await roll_back(
-                self._history.journal,
+                await self._history.open(),
                 run_id,
                 tools,
                 root=self._shared.root,
@@ -185,8 +197,11 @@ class Executor:
             if not self.unfinished and self._idle is not None:
                 self._idle.set()
 
-    def _create_dispatch(
-        self, program: Program, environment: Environment | None, resume: bool
+    async def _create_dispatch(
+        self,
+        program: Program,
+        environment: Environment | None,
+        open_record: OpenRecord | None,
     ) -> Dispatch:
         limits = program.limits
         # A call that may take as long as its run needs no time-out of its own.
@@ -201,8 +216,8 @@ class Executor:
             discovery=partial(discovery_tools, program.table),
             key_run=program.key_run,
         )
-        if resume:
-            dispatch.resume(self._history.resume_record(program))
+        if open_record is not None:
+            dispatch.resume(await open_record())
         elif program.recorded:
-            self._history.open()
+            await self._history.open()
         return dispatch

@@ -7,12 +7,14 @@ from typing import Final
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
-from .._records._result import CallRecord, PendingCall
+from .._calls._earlier import EarlierCalls
+from .._calls._recorder import RunRecorder
+from .._records._result import CallRecord, Failure, PendingCall
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
 from .._wire._protocol import Call, Kind, ProtocolError
 from .._workers._process import Worker
-from ._breaches import arguments_too_large
+from ._breaches import arguments_too_large, unmatched_failure
 from ._clocks import Clocks
 from ._outcome import Outcome
 from ._program import Program
@@ -53,6 +55,7 @@ class ScriptCalls:
         self._outcome = outcome
         self._clocks = clocks
         self._ids: set[int] = set()
+        self._numbers: list[int] = []
         self._unanswered: set[int] = set()
         self.worker: Worker | None = None
         """The worker that runs the script."""
@@ -84,6 +87,8 @@ class ScriptCalls:
             msg = f"call {call.id} repeats the number of an earlier call"
             raise ProtocolError(msg)
         self._ids.add(call.id)
+        self._numbers.append(call.id)
+        self._outcome.events.note_call()
         open_call = self._open(call, size)
         self.calls.append(open_call)
         most = self._limits.max_tool_calls
@@ -134,7 +139,8 @@ class ScriptCalls:
     def _finish(self, number: int, call: OpenCall, result: ToolResult | None) -> None:
         if result is not None:
             self._reply(number, call, result)
-        self._release(call)
+        if not self._is_held(number):
+            self._release(call)
         self._ping_if_idle()
 
     def _reply(self, number: int, call: OpenCall, result: ToolResult) -> None:
@@ -179,11 +185,45 @@ class ScriptCalls:
             self.pinged = True
             self._send(Kind.PING, b"[]")
 
+    def _is_held(self, number: int) -> bool:
+        """True if a call may be executed again, once the script has made all recorded effects."""
+        recorder = self._dispatch.recorder
+        if recorder is None or recorder.earlier is None:
+            return False
+        return number in self.scheduler.suspended
+
     def receive_pong(self) -> None:
         """Pause the run if the script waits for suspended calls and for nothing else."""
         self.pinged = False
-        if self._only_suspended():
+        if not self._only_suspended():
+            return
+        recorder = self._dispatch.recorder
+        earlier = recorder.earlier if recorder is not None else None
+        if recorder is None or earlier is None or not earlier.held or recorder.pending:
+            # After a decision, the script may make the missing calls.
             self._outcome.finish("paused")
+        elif earlier.allows_new:
+            self._release_held(recorder, earlier)
+        else:
+            held = self.calls[_top(earlier.held[0]) - 1]
+            self._outcome.finish("failed", unmatched_failure(earlier, held.call.line or 0))
+
+    def _release_held(self, recorder: RunRecorder, earlier: EarlierCalls) -> None:
+        """Execute the new effects that were held, and the calls that wait for their results."""
+        earlier.held.clear()
+        recorder.nested.release_makings()
+        suspended, self.scheduler.suspended = self.scheduler.suspended, set()
+        for call, number in zip(self.calls, self._numbers, strict=True):
+            if number in suspended:
+                call.reopen()
+                self.scheduler.add(number, call)
+
+    def find_unmatched(self) -> Failure | None:
+        """Return the failure of a script that ends without the effects that are recorded."""
+        recorder = self._dispatch.recorder
+        if recorder is None or recorder.earlier is None or recorder.earlier.allows_new:
+            return None
+        return unmatched_failure(recorder.earlier, 0)
 
     def advance_replay(self) -> None:
         """Send the worker more of its recorded messages; resume the run after the last one."""
@@ -245,3 +285,8 @@ class ScriptCalls:
         if recorder is None or self._outcome.status != "paused":
             return ()
         return recorder.pending_calls()
+
+
+def _top(path: str) -> int:
+    """Return the number of the script's call that led to the call at `path`."""
+    return int(path.partition(".")[0])

@@ -25,10 +25,10 @@ from urllib.parse import SplitResult, urlsplit
 from .._core import _json
 from .._core._arguments import require, require_function
 from .._core._redact import SENT
-from .._journal._journal import DecisionRow
 from .._records._result import PendingCall
 from .._tools._tool import Tool
 from ..errors import UsageError
+from ..journal._journal import DecisionRow
 from ._whole_arguments import are_arguments_whole
 
 __all__ = [

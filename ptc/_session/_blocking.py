@@ -23,6 +23,8 @@ from .._facts import Layer
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
 from .._runs._announce import OnApproval
+from .._runs._history import MAX_ATTEMPTS
+from .._runs._lazy_journal import JournalSource
 from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
 from .._runs._program_tool import DefinitionStyle
 from .._runs._violation import Violation
@@ -36,6 +38,7 @@ from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode
 from ..errors import SessionClosedError
+from ._artifacts import ArtifactSource
 from ._blocking_agents import BlockingAgents
 from ._blocking_generation import BlockingGeneration
 from ._blocking_runs import BlockingRuns
@@ -79,15 +82,19 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         protected: Iterable[str | Path] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
-        artifacts: str | Path | None = None,
+        artifacts: ArtifactSource | None = None,
         approver: Approver | None = None,
         on_approval: OnApproval | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
-        journal: str | Path | None = None,
+        journal: JournalSource | None = None,
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         retention_days: int | None = None,
+        retention_runs: int | None = None,
+        retention_bytes: int | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
+        store_source: bool = True,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
         models: Mapping[str, ModelSource] | None = None,
@@ -121,6 +128,10 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
             journal_in_root=journal_in_root,
             approvals_expire_ms=approvals_expire_ms,
             retention_days=retention_days,
+            retention_runs=retention_runs,
+            retention_bytes=retention_bytes,
+            max_attempts=max_attempts,
+            store_source=store_source,
             webhook=webhook,
             model=model,
             models=models,
@@ -195,6 +206,11 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
     def ceiling(self) -> Limits:
         """As `Session.ceiling`."""
         return self._session.ceiling
+
+    @property
+    def is_warm(self) -> bool:
+        """As `Session.is_warm`."""
+        return self._session.is_warm
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -19,6 +19,8 @@ _Wait = Callable[[Callable[[], Awaitable[Any]]], Any]
 
 
 class _Items(Protocol):
+    """An asynchronous iterator."""
+
     async def __anext__(self) -> Any: ...
 
 

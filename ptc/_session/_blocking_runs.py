@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+from .._calls._earlier import Reads
 from .._programs._saved import SavedProgram
-from .._records._artifacts import ArtifactStore
+from .._records._limits import Limits
 from .._records._result import PendingCall, RunEvent, RunResult
 from .._runs._history import History
 from .._runs._rollback import Rollback
+from .._runs._submissions import SubmitOptions, TenantOptions
 from .._tools._allow import AllowList
 from .._tools._untrusted import UntrustedMode
+from ..artifacts._session_artifacts import SessionArtifacts
 from ._session import Session
+
+if TYPE_CHECKING:
+    from ..journal._queue import QueueStatus, TenantLimits
 
 __all__ = ["BlockingRuns"]
 
@@ -32,11 +38,16 @@ class BlockingRuns(ABC):
 
     @property
     def history(self) -> History:
-        """As `Session.history`; it works in the caller's thread."""
+        """As `Session.history`. Its methods are asynchronous, and work in any event loop.
+
+        ::
+
+            rows = anyio.run(session.history.runs)
+        """
         return self._session.history
 
     @property
-    def artifacts(self) -> ArtifactStore:
+    def artifacts(self) -> SessionArtifacts:
         """As `Session.artifacts`."""
         return self._session.artifacts
 
@@ -46,7 +57,29 @@ class BlockingRuns(ABC):
 
     def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
         """As `Session.pending`."""
-        return self._session.pending(run_id)
+        return self._wait(partial(self._session.pending, run_id))
+
+    def wait(
+        self, run_id: str, timeout_ms: int | None = None, *, through_pauses: bool = False
+    ) -> RunResult:
+        """As `Session.wait`."""
+        call = partial(self._session.wait, run_id, timeout_ms, through_pauses=through_pauses)
+        return self._wait(call)
+
+    def follow(
+        self, run_id: str, after: int = 0, *, through_pauses: bool = False
+    ) -> Iterator[RunEvent]:
+        """As `Session.follow`, with a plain ``for``."""
+        events = self._session.follow(run_id, after, through_pauses=through_pauses)
+        try:
+            while True:
+                try:
+                    event: RunEvent = self._wait(events.__anext__)
+                except StopAsyncIteration:
+                    return
+                yield event
+        finally:
+            self._wait(events.aclose)
 
     @overload
     def resume(
@@ -55,6 +88,12 @@ class BlockingRuns(ABC):
         *,
         allowed_tools: AllowList | None = None,
         output_schema: type[_T],
+        limits: Limits | Mapping[str, Any] | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        reads: Reads = "reuse",
+        allow_unmatched: bool = False,
+        accept_changed_tools: bool = False,
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult[_T]: ...
@@ -65,6 +104,12 @@ class BlockingRuns(ABC):
         *,
         allowed_tools: AllowList | None = None,
         output_schema: Any = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        reads: Reads = "reuse",
+        allow_unmatched: bool = False,
+        accept_changed_tools: bool = False,
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult: ...
@@ -74,6 +119,12 @@ class BlockingRuns(ABC):
         *,
         allowed_tools: AllowList | None = None,
         output_schema: Any = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        reads: Reads = "reuse",
+        allow_unmatched: bool = False,
+        accept_changed_tools: bool = False,
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
@@ -84,6 +135,12 @@ class BlockingRuns(ABC):
                 run_id,
                 allowed_tools=allowed_tools,
                 output_schema=output_schema,
+                limits=limits,
+                source=source,
+                filename=filename,
+                reads=reads,
+                allow_unmatched=allow_unmatched,
+                accept_changed_tools=accept_changed_tools,
                 until=until,
                 on_event=on_event,
             )
@@ -125,7 +182,8 @@ class BlockingRuns(ABC):
         allowed_tools: AllowList | None = None,
     ) -> PendingCall | RunResult:
         """As `Session.approve`."""
-        decided = self.history.approve(run_id, call, by=by, arguments=arguments, comment=comment)
+        approve = partial(self._session.approve, by=by, arguments=arguments, comment=comment)
+        decided = self._wait(partial(approve, run_id, call))
         return self.resume(run_id, allowed_tools=allowed_tools) if resume else decided
 
     @overload
@@ -161,7 +219,8 @@ class BlockingRuns(ABC):
         allowed_tools: AllowList | None = None,
     ) -> PendingCall | RunResult:
         """As `Session.reject`."""
-        decided = self.history.reject(run_id, call, by=by, comment=comment)
+        reject = partial(self._session.reject, by=by, comment=comment)
+        decided = self._wait(partial(reject, run_id, call))
         return self.resume(run_id, allowed_tools=allowed_tools) if resume else decided
 
     def retry(
@@ -191,9 +250,9 @@ class BlockingRuns(ABC):
         allowed_tools: AllowList | None = None,
     ) -> SavedProgram:
         """As `Session.save_program`."""
-
-        async def save() -> SavedProgram:
-            return self._session.save_program(
+        return self._wait(
+            partial(
+                self._session.save_program,
                 run_id,
                 name=name,
                 description=description,
@@ -201,9 +260,7 @@ class BlockingRuns(ABC):
                 output_schema=output_schema,
                 allowed_tools=allowed_tools,
             )
-
-        # In the thread of the session, whose calls look tools up.
-        return self._wait(save)
+        )
 
     def saved_programs(self) -> tuple[SavedProgram, ...]:
         """As `Session.saved_programs`."""
@@ -216,3 +273,25 @@ class BlockingRuns(ABC):
             return self._session.delete_program(name, version)
 
         return self._wait(delete)
+
+    # --- runs for workers -------------------------------------------------------------------
+
+    def submit(self, **options: Unpack[SubmitOptions]) -> str:
+        """As `Session.submit`."""
+        return self._wait(partial(self._session.submit, **options))
+
+    def submit_many(self, requests: Iterable[SubmitOptions]) -> list[str]:
+        """As `Session.submit_many`."""
+        return self._wait(partial(self._session.submit_many, list(requests)))
+
+    def cancel(self, run_id: str) -> bool:
+        """As `Session.cancel`."""
+        return self._wait(partial(self._session.cancel, run_id))
+
+    def set_tenant(self, name: str, **limits: Unpack[TenantOptions]) -> TenantLimits:
+        """As `Session.set_tenant`."""
+        return self._wait(partial(self._session.set_tenant, name, **limits))
+
+    def queue_status(self) -> QueueStatus:
+        """As `Session.queue_status`."""
+        return self._wait(self._session.queue_status)

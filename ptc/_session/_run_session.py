@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar, overload
 
-from .._core._arguments import parts_of
-from .._records._artifacts import ArtifactStore
+from .._calls._earlier import Reads
+from .._core._arguments import parts_of, require
+from .._records._limits import Limits
 from .._records._preview import RECALL
 from .._records._result import PendingCall, RunEvent, RunResult
+from .._runs._correction import Correction
 from .._runs._history import History
 from .._runs._rollback import Rollback
 from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
 from .._tools._allow import AllowList
 from .._tools._untrusted import UntrustedMode, combined_mode
+from ..artifacts._session_artifacts import SessionArtifacts
+from ..errors import UsageError
 from ._described_session import DescribedSession
 
 __all__ = ["RunSession"]
@@ -27,7 +31,7 @@ class RunSession(DescribedSession):
 
     history: History
     """Recorded runs: outcomes and pending decisions."""
-    artifacts: ArtifactStore
+    artifacts: SessionArtifacts
     """Stored files: values over `Limits.max_output_bytes`, and attachments of tools."""
     untrusted: UntrustedMode | None
     """Treatment of texts for a model, as configured."""
@@ -50,7 +54,7 @@ class RunSession(DescribedSession):
 
     # --- decisions --------------------------------------------------------------------------
 
-    def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
+    async def pending(self, run_id: str | None = None) -> tuple[PendingCall, ...]:
         """List the calls that await a decision, the oldest request first.
 
         Args:
@@ -59,7 +63,7 @@ class RunSession(DescribedSession):
         Raises:
             JournalError: If there is no such run.
         """
-        return self.history.pending(run_id)
+        return await self.history.pending(run_id)
 
     @overload
     async def approve(
@@ -116,7 +120,9 @@ class RunSession(DescribedSession):
                 `by` or `arguments` is not valid. No decision is recorded then.
             JournalError: If there is no such run, or it cannot be resumed.
         """
-        decided = self.history.approve(run_id, call, by=by, arguments=arguments, comment=comment)
+        decided = await self.history.approve(
+            run_id, call, by=by, arguments=arguments, comment=comment
+        )
         return await self.resume(run_id, allowed_tools=allowed_tools) if resume else decided
 
     @overload
@@ -155,7 +161,7 @@ class RunSession(DescribedSession):
 
         Arguments, result and errors are those of `approve`.
         """
-        decided = self.history.reject(run_id, call, by=by, comment=comment)
+        decided = await self.history.reject(run_id, call, by=by, comment=comment)
         return await self.resume(run_id, allowed_tools=allowed_tools) if resume else decided
 
     # --- execution ----------------------------------------------------------------------------
@@ -167,6 +173,12 @@ class RunSession(DescribedSession):
         *,
         allowed_tools: AllowList | None = None,
         output_schema: type[_T],
+        limits: Limits | Mapping[str, Any] | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        reads: Reads = "reuse",
+        allow_unmatched: bool = False,
+        accept_changed_tools: bool = False,
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult[_T]: ...
@@ -177,6 +189,12 @@ class RunSession(DescribedSession):
         *,
         allowed_tools: AllowList | None = None,
         output_schema: Any = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        reads: Reads = "reuse",
+        allow_unmatched: bool = False,
+        accept_changed_tools: bool = False,
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult: ...
@@ -186,19 +204,44 @@ class RunSession(DescribedSession):
         *,
         allowed_tools: AllowList | None = None,
         output_schema: Any = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        source: str | None = None,
+        filename: str | None = None,
+        reads: Reads = "reuse",
+        allow_unmatched: bool = False,
+        accept_changed_tools: bool = False,
         until: str | None = None,
         on_event: Callable[[RunEvent], None] | None = None,
     ) -> RunResult:
-        """Resume a run that is paused or was interrupted, in this process or another one.
+        """Resume a run that was paused, interrupted or stopped, in this process or another one.
 
         The script is executed again with its recorded results, without calling a tool, and then
         continues. A call that still awaits a decision pauses it again.
 
+        With `source`, a corrected script continues the run, under the same id and with the same
+        idempotency keys. It starts from its beginning. A call whose effect is recorded is matched
+        by tool, arguments and number among equal calls, and is not repeated. The earlier record
+        stays readable as run ``ID.1``, that of the first correction as ``ID.2``.
+
         Args:
-            run_id: The run.
+            run_id: The run. Its status is ``paused``, ``cancelled``, ``crashed``, ``timed_out`` or
+                ``limit_exceeded``, or its host died; with `source` also ``failed``.
             allowed_tools: Required again if the run's allow-list had rules (`Allow`), or a tool was
                 renamed. Default: the recorded list.
             output_schema: Required again if it was a type. Default: the recorded schema.
+            limits: New limits; a dict changes some of the recorded ones. If a call of the script
+                failed by a limit that is now higher, the script starts from its beginning, as with
+                `source`.
+            source: Corrected script; the same one to make failed calls again. None: the recorded
+                one.
+            filename: Name of `source` in tracebacks. Default: the recorded one.
+            reads: With `source`: ``reuse`` returns the recorded results of calls without a side
+                effect, until the script makes its first new effect. ``refresh`` makes them again.
+            allow_unmatched: With `source`: False stops the script, with code
+                ``unmatched_effects``, at a new effect or its end while it has not made all calls
+                whose effects are recorded. True: it may continue; they are listed in `warnings`.
+            accept_changed_tools: True: resume although the schemas or flags of tools changed that
+                the run called or its script names, and record the new ones.
             until: Stop when the script receives the recorded outcome of this call, as ``"3"``: the
                 result is ``paused`` and has the script's variables in `RunResult.frames`.
             on_event: As for `program`; recorded events are not repeated.
@@ -208,12 +251,34 @@ class RunSession(DescribedSession):
             diverges from its record.
 
         Raises:
-            JournalError: If there is no such run, it has ended, was rolled back, or somebody drives
-                it.
-            UsageError: If a tool or a rule of the run is missing.
+            UnknownRunError: If there is no such run.
+            BusyRunError: If another process executes it.
+            EndedRunError: If it would end as it did before, cannot be continued, was rolled back,
+                or was started too often.
+            ChangedToolsError: If such a tool changed. Nothing was executed, and nothing is lost.
+            UsageError: If a tool or a rule of the run is missing, or an argument is wrong.
         """
         self._lifetime.check_open()
-        return await self._runner.resume(run_id, allowed_tools, output_schema, until, on_event)
+        require("accept_changed_tools", accept_changed_tools, bool, "True or False")
+        correction = None
+        if source is not None:
+            correction = Correction(source, filename, reads, allow_unmatched)
+            if until is not None:
+                msg = "until= replays the recorded script; a corrected one has no record yet"
+                raise UsageError(msg)
+        elif (filename, reads, allow_unmatched) != (None, "reuse", False):
+            msg = "filename=, reads= and allow_unmatched= need source=, a corrected script"
+            raise UsageError(msg)
+        return await self._runner.resume(
+            run_id,
+            allowed_tools,
+            output_schema,
+            until,
+            on_event,
+            limits=limits,
+            correction=correction,
+            accept_changed_tools=accept_changed_tools,
+        )
 
     async def retry(
         self,

@@ -8,17 +8,17 @@ from .._programs._programs import SavedPrograms
 from .._programs._save import SaveRequest
 from .._programs._saved import SavedProgram
 from .._tools._allow import AllowList
-from ._run_session import RunSession
+from ._watch_session import WatchSession
 
 __all__ = ["SavedSession"]
 
 
-class SavedSession(RunSession):
+class SavedSession(WatchSession):
     """The part of `Session` for saved programs."""
 
     _saved: SavedPrograms
 
-    def save_program(
+    async def save_program(
         self,
         run_id: str,
         *,
@@ -33,7 +33,7 @@ class SavedSession(RunSession):
         ::
 
             result = await session.program(source=text, inputs={"query": "TODO"})
-            session.save_program(result.run_id, name="find_todos")
+            await session.save_program(result.run_id, name="find_todos")
             await session.tool("find_todos", {"query": "FIXME"})
 
         Its source, tools and limits are pinned: it runs with these tools only, and refuses to run
@@ -58,8 +58,7 @@ class SavedSession(RunSession):
                 allow-list had rules that are not passed again, or an argument is wrong.
             JournalError: If there is no such run.
         """
-        # Waits until the end of the run is in the journal.
-        recorded = self.history.recorded(self.history.run(run_id).run_id)
+        recorded = await self.history.recorded(run_id)
         request = SaveRequest(name, description, input_schema, output_schema, allowed_tools)
         return self._saved.save(recorded, request)
 

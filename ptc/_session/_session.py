@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-import anyio
-
 from .._agents._handles import BackgroundTasks
 from .._agents._kinds import AgentKinds
 from .._calls._attachments import AttachmentStore
@@ -20,27 +18,28 @@ from .._core._arguments import (
     folder_of,
     mapping_of,
     parts_of,
-    path_of,
     require,
     require_function,
     require_range,
 )
 from .._facts import Layer
 from .._programs._programs import SavedPrograms
-from .._records._artifacts import ATTACHMENTS, ArtifactStore
 from .._records._limits import Limits
 from .._records._result import RunEvent
 from .._runs._announce import OnApproval
 from .._runs._ceiling import LimitPolicy
 from .._runs._direct_journal import DirectJournal
-from .._runs._history import History
+from .._runs._history import MAX_ATTEMPTS, History
+from .._runs._lazy_journal import JournalSource
 from .._runs._nested_programs import NestedPrograms
 from .._runs._packages import validate_packages
 from .._runs._program import NonFinite, validate_non_finite
 from .._runs._program_tool import PROGRAM, program_tool
 from .._runs._programs import ProgramBuilder
+from .._runs._retention import Retention
 from .._runs._runner import ProgramRunner
 from .._runs._runs import Executor
+from .._runs._submissions import QueuedRuns
 from .._runs._violation import Violation
 from .._runs._webhook import Webhook
 from .._tools._allow import AllowList
@@ -52,7 +51,8 @@ from .._workers._pool import Pool
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
 from ._agent_session import AgentSession
-from ._program_session import ProgramSession
+from ._artifacts import ArtifactSource, artifacts_of
+from ._queue_session import QueueSession
 from ._tool_session import collect_tools
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ __all__ = ["Session"]
 _T = TypeVar("_T")
 
 
-class Session(AgentSession, ProgramSession):
+class Session(AgentSession, QueueSession):
     """Runs scripts and calls tools. An async context manager, for asyncio and trio.
 
     ::
@@ -93,15 +93,19 @@ class Session(AgentSession, ProgramSession):
         protected: Iterable[str | Path] = (),
         workers: int = 4,
         max_concurrent_runs: int = 16,
-        artifacts: str | Path | None = None,
+        artifacts: ArtifactSource | None = None,
         approver: Approver | None = None,
         on_approval: OnApproval | None = None,
         env: Mapping[str, Any] | None = None,
         after_side_effect: AfterSideEffect | None = None,
-        journal: str | Path | None = None,
+        journal: JournalSource | None = None,
         journal_in_root: bool = False,
         approvals_expire_ms: int | None = None,
         retention_days: int | None = None,
+        retention_runs: int | None = None,
+        retention_bytes: int | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
+        store_source: bool = True,
         webhook: Webhook | str | None = None,
         model: ModelSource | None = None,
         models: Mapping[str, ModelSource] | None = None,
@@ -143,8 +147,11 @@ class Session(AgentSession, ProgramSession):
             workers: Worker processes kept ready, 1 to 64. Open sessions of an event loop that need
                 equal sandboxes divide them. Each costs about 1.5 MB.
             max_concurrent_runs: Runs at once, 1 to 256; further runs wait in order.
-            artifacts: Folder for values over `Limits.max_output_bytes`. Default:
-                ``.ptc/artifacts`` below `root`, created on first use.
+            artifacts: Folder for values over `Limits.max_output_bytes`, and attachments. Default:
+                ``.ptc/artifacts`` below `root`, created on first use. An address such as
+                ``s3://bucket/prefix`` (extra ``ptc-host[s3]``), or a `ptc.artifacts.ArtifactStore`,
+                shares them among machines; the default folder is then its cache. If the journal is
+                in PostgreSQL, that database is the default.
             approver: Decides about calls that require approval while they wait, in this process.
                 None: such calls pause their run until `approve` or `reject`; a direct call, which
                 has no run, is refused with code ``approval_required``.
@@ -159,14 +166,23 @@ class Session(AgentSession, ProgramSession):
             journal: File that runs are recorded in, so that they can be inspected and resumed.
                 Default: a file for this root in the user's state directory, or memory if that
                 cannot be written. ``":memory:"``: memory. A file inside `root` is refused if the
-                session has a tool with side effects, since a script could change it.
+                session has a tool with side effects, since a script could change it. An address
+                such as ``postgresql://user@host/database`` (extra ``ptc-host[postgres]``) shares
+                the runs among machines. A `ptc.journal.Journal` is used as it is, and stays open.
             journal_in_root: Allow a journal inside `root` all the same. The price: a script can
                 then record approvals that nobody gave, and read the inputs and results of all runs.
             approvals_expire_ms: Age at which a pending approval expires and counts as rejected.
                 None: never.
-            retention_days: Days for which runs that have ended stay in the journal. Opening the
-                session deletes older ones, up to 1,000 at once; never a run that is paused or
-                under way. None: all stay.
+            retention_days: Days for which runs that have ended stay in the journal. The session
+                deletes older ones in the background, in small batches; never a run that is paused
+                or under way. None: all stay.
+            retention_runs: Number of runs that have ended that stay in the journal, the last ones.
+            retention_bytes: Size of the records of runs that have ended that stay, the last ones.
+            max_attempts: Times that a run may be started without reaching its end or a pause,
+                because its host or worker died or a limit stopped it; after that it is not resumed.
+            store_source: False: the journal stores the SHA-256 of a script instead of its text,
+                and errors without the lines that they quote. Such a run can be listed, shown and
+                exported; to resume it, pass the script (``resume(run_id, source=...)``).
             webhook: Address that is notified when a run pauses for a decision, and when `approve`,
                 `reject` or `settle` decides: a URL with ``https``, or a `Webhook`. Notifications
                 are signed with the key in the environment variable ``PTC_WEBHOOK_SECRET``, and sent
@@ -213,6 +229,7 @@ class Session(AgentSession, ProgramSession):
         validate_isolation(isolation)
         modules = validate_packages(packages)
         validate_non_finite(non_finite)
+        require("store_source", store_source, bool, "True or False")
         lifted = validate_unprotected(unprotected)
         named = parts_of("protected", protected, "a list of paths")
         made_from = [file for provider in catalog.providers for file in provider.files]
@@ -220,16 +237,11 @@ class Session(AgentSession, ProgramSession):
         made_from += [*kinds.paths(), *self._saved.protected, *named_files(folder)]
         require_range("workers", workers, 64)
         require_range("max_concurrent_runs", max_concurrent_runs, 256)
-        store = ArtifactStore(
-            path_of("artifacts", artifacts)
-            if artifacts is not None
-            else folder / ".ptc" / "artifacts",
-            folder,
-        )
+        store = artifacts_of(folder, artifacts, journal, lambda: self.history.open())
         shared = Shared(
             root=folder,
             known=catalog.tools,
-            attachments=AttachmentStore(ArtifactStore(store.folder / ATTACHMENTS, folder)),
+            attachments=AttachmentStore(store),
             artifacts=store,
             unprotected=lifted,
             protected=validate_protected(folder, (*named, *made_from)),
@@ -253,9 +265,11 @@ class Session(AgentSession, ProgramSession):
             tools=catalog.tools,
             providers=[provider.name for provider in catalog.providers],
             approvals_expire_ms=approvals_expire_ms,
-            retention_days=retention_days,
+            retention=Retention.of_session(retention_days, retention_runs, retention_bytes),
+            max_attempts=max_attempts,
             webhook=Webhook(webhook) if isinstance(webhook, str) else webhook,
         )
+        self.history.retention.after_deletion = store.delete_with_runs
         shared.documents = lambda: self.history.documents
         require("record_direct_calls", record_direct_calls, bool, "True or False")
         direct = DirectCalls(
@@ -287,7 +301,9 @@ class Session(AgentSession, ProgramSession):
             history=self.history,
             artifacts=store,
         )
-        builder = ProgramBuilder(folder, catalog, limit_policy, self.history, non_finite)
+        builder = ProgramBuilder(
+            folder, catalog, limit_policy, self.history, non_finite, store_source
+        )
         shared.run_script = NestedPrograms(builder, self._runs).run
         self._runner = ProgramRunner(
             builder,
@@ -297,6 +313,9 @@ class Session(AgentSession, ProgramSession):
             env=env,
             on_event=subscriber,
             on_approval=on_approval,
+        )
+        self._queued_runs: QueuedRuns = QueuedRuns(
+            builder, self._runner, self.history, self._runs, catalog.tools
         )
 
     @classmethod
@@ -344,7 +363,7 @@ class Session(AgentSession, ProgramSession):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._runs.open()
-        await self.history.delete_expired()
+        self.history.retention.start()
         if self.history.webhook is not None and self._subscriber is not None:
             self.history.webhook.report_to(self._subscriber)
         return self
@@ -360,10 +379,9 @@ class Session(AgentSession, ProgramSession):
             await self._direct.close()
             await self._close_connections()
             await self._runs.wait_idle()
-            if self.history.webhook is not None:
-                await anyio.to_thread.run_sync(self.history.webhook.close)
+            await self.artifacts.close()
         finally:
-            self.history.close()
+            await self.history.close()
 
     async def warm_up(self) -> tuple[Layer, ...]:
         """Start the workers now rather than with the first program; give the jail's layers.
@@ -373,6 +391,11 @@ class Session(AgentSession, ProgramSession):
         """
         self._lifetime.check_open()
         return (await self._pool.hello()).layers
+
+    @property
+    def is_warm(self) -> bool:
+        """True if the process that forks the workers is ready, as after `warm_up`."""
+        return self._pool.is_warm
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -17,8 +17,8 @@ from ..errors import UsageError
 from ._approval import ApprovalNeededError
 
 if TYPE_CHECKING:
-    from .._journal._documents import CallDocuments
     from .._records._result import RunResult
+    from ..journal._documents import CallDocuments
     from ..models._open import OpenModels
     from ._allow import AllowList
     from ._reach import Reach
@@ -40,6 +40,9 @@ class CallServices(Protocol):
     def calls_left(self) -> int | None: ...  # as ToolContext.calls_left
 
     def key(self) -> str | None: ...  # as ToolContext.idempotency_key
+
+    @property
+    def epoch(self) -> int | None: ...  # as ToolContext.epoch
 
     @property
     def watched(self) -> bool: ...  # as ToolContext.watched
@@ -122,6 +125,16 @@ class ToolContext:
         of a direct call passed; None for a direct call without one.
         """
         return self._services.key() if self._services is not None else None
+
+    @property
+    def epoch(self) -> int | None:
+        """Fencing token of the run: it grows each time that a process starts or continues the run.
+
+        A host that was frozen may make one call after another host has continued its run. A service
+        that stores the highest epoch of each run, and refuses a lower one, is safe from that. None
+        for a call that is not recorded.
+        """
+        return self._services.epoch if self._services is not None else None
 
     @property
     def cancelled(self) -> bool:

@@ -16,22 +16,40 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from .._core import _json
+from ._contract import letters_of, mark_of
 from ._listing import describe_tools
 from ._search import SearchIndex
 from ._tool import Tool
 
-__all__ = ["ToolTable", "read_record"]
+__all__ = ["ToolTable", "read_marks", "read_record"]
 
 
 _MOST_PLAIN_BYTES: Final = 4_096
+_MOST_SOURCES: Final = 16
+"""Scripts whose marks are cached."""
 
 
 def read_record(data: Any) -> dict[str, list[str]]:
     """Return the parameters by tool from the decoded `ToolTable.record`."""
-    if isinstance(data, str):
-        data = _json.loads(zlib.decompress(b64decode(data)))
-    found: dict[str, list[str]] = data
+    found: dict[str, list[str]] = _decompressed(data)
     return found
+
+
+def read_marks(data: Any) -> list[str]:
+    """Return the marks of the tools from the decoded `ToolTable.marks`, in their order."""
+    found: list[str] = _decompressed(data)
+    return found
+
+
+def _decompressed(data: Any) -> Any:
+    return _json.loads(zlib.decompress(b64decode(data))) if isinstance(data, str) else data
+
+
+def _compressed(data: bytes) -> bytes:
+    """Return JSON as it is, or as compressed text if it is long."""
+    if len(data) <= _MOST_PLAIN_BYTES:
+        return data
+    return b'"%b"' % b64encode(zlib.compress(data))
 
 
 class ToolTable:
@@ -53,9 +71,42 @@ class ToolTable:
         Each run has its own record, so that the file would grow by 40 kB for each run with a
         thousand tools.
         """
-        if len(self.parameters) <= _MOST_PLAIN_BYTES:
-            return self.parameters
-        return b'"%b"' % b64encode(zlib.compress(self.parameters))
+        return _compressed(self.parameters)
+
+    def marks(self, source: str) -> bytes:
+        """Return JSON of the marks of the tools, for the record of a run with this script.
+
+        The mark of a tool that the script does not name has its flags only: to derive the schemas
+        of all tools would delay the first run.
+        """
+        cached = self._marks_by_source.get(source)
+        if cached is None:
+            # To search a long script takes longer than all else about the record.
+            while len(self._marks_by_source) >= _MOST_SOURCES:
+                del self._marks_by_source[next(iter(self._marks_by_source))]
+            cached = self._marks_by_source[source] = self._encode_marks(source)
+        return cached
+
+    def _encode_marks(self, source: str) -> bytes:
+        found = dict(self._letters)
+        for tool in self.named_in(source):
+            mark = self._marks.get(tool.name)
+            if mark is None:
+                mark = self._marks[tool.name] = mark_of(tool)
+            found[tool.name] = mark
+        return _compressed(_json.dumps_unchecked(list(found.values())))
+
+    @cached_property
+    def _letters(self) -> dict[str, str]:
+        return {name: letters_of(tool) for name, tool in self.tools.items()}
+
+    @cached_property
+    def _marks_by_source(self) -> dict[str, bytes]:
+        return {}
+
+    @cached_property
+    def _marks(self) -> dict[str, str]:
+        return {}
 
     @cached_property
     def index(self) -> SearchIndex:

@@ -32,6 +32,7 @@ from typing import (
 from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
+from .._core import _json
 from .._core._arguments import nearest
 from .._core._deferred import Deferred, copy_with, defer_fields, peek
 from .._schema._check import (
@@ -49,6 +50,7 @@ from ..errors import ToolError, UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache
 from ._context import ToolContext, current_tool_context
+from ._contract import describe_contract
 from ._names import validate_name, warn_definition
 from ._options import ToolOptions, fields_from, validate_fields
 from ._retry import Retry
@@ -257,6 +259,16 @@ class Tool(Generic[P, R_co]):
         if isinstance(schema, _DeferredSchema):
             return schema.names
         return tuple(schema.get("properties", {}))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256, in hex, of the name, the schemas and the flags that a recorded run relies on.
+
+        The flags are `side_effect`, `idempotent` and `uses_key`, and whether calls may require
+        approval, be undone, be cached, or leave out parameters in the record. Texts, such as a
+        description, and the function itself do not count.
+        """
+        return _json.sha256_of(describe_contract(self))
 
     @property
     def definition(self) -> dict[str, Any]:

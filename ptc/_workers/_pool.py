@@ -105,6 +105,11 @@ class Pool:
         return len(self._ready)
 
     @property
+    def is_warm(self) -> bool:
+        """True if there is a zygote, and its jail was verified."""
+        return self._hello is not None
+
+    @property
     def target(self) -> int:
         """Number of workers to keep ready: its part of `size`, which the shares divide."""
         return self._size if self._zygote is None else self._zygote.part(self._size)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from .._core._call_usage import usage_of_call
 from .._facts import ModelUsage
 
 __all__ = ["UsageMeter", "measure_usage", "report_usage"]
@@ -40,7 +41,10 @@ def measure_usage() -> Iterator[UsageMeter]:
 
 
 def report_usage(usage: ModelUsage) -> None:
-    """Report the usage of a model to the meter of the calling code, if there is one."""
+    """Report the usage of a model to the meter of the calling code and to its tool call, if any."""
     meter = _meter.get()
     if meter is not None:
         meter.add(usage)
+    add_to_call = usage_of_call.get()
+    if add_to_call is not None:
+        add_to_call(usage)

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .._journal._database import Database
-from .._journal._documents import CallDocuments, Documents
 from .._records._content import Attachment, AttachmentRef
 from .._records._result import RunResult
 from .._records._stored_file import StoredFile
@@ -18,6 +16,8 @@ from .._tools._reach import Reach
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ..errors import ToolError, UsageError
+from ..journal._database import Database
+from ..journal._documents import CallDocuments, SqliteDocuments
 from ..models._open import ModelSource, OpenModels
 
 __all__ = ["tool_context"]
@@ -32,6 +32,7 @@ def tool_context(
     run_id: str | None = None,
     attempt: int = 1,
     idempotency_key: str | None = None,
+    epoch: int | None = None,
     env: Any = None,
     cancelled: bool = False,
     approved: bool = False,
@@ -56,6 +57,7 @@ def tool_context(
         run_id: `ToolContext.run_id`.
         attempt: `ToolContext.attempt`.
         idempotency_key: `ToolContext.idempotency_key`.
+        epoch: `ToolContext.epoch`.
         env: `ToolContext.env`.
         cancelled: `ToolContext.cancelled`.
         approved: `ToolContext.approved`.
@@ -64,7 +66,7 @@ def tool_context(
         tools: `ToolContext.tools`; calls go to `call_tool`.
         model: Default model of `ToolContext.models`.
     """
-    services = _Services(idempotency_key, cancelled, call_tool, tuple(tools), model)
+    services = _Services(idempotency_key, epoch, cancelled, call_tool, tuple(tools), model)
     context = ToolContext(
         root=Path(root).resolve(),
         tool_name=tool_name,
@@ -93,12 +95,14 @@ class _Services:
     def __init__(
         self,
         key: str | None,
+        epoch: int | None,
         cancelled: bool,
         call_tool: Callable[..., Any] | None,
         tools: tuple[Tool, ...],
         model: ModelSource | None,
     ) -> None:
         self._key = key
+        self.epoch = epoch
         self._tools = tools
         self.models = OpenModels(model)
         self._database: Database | None = None
@@ -134,7 +138,7 @@ class _Services:
     def documents(self) -> CallDocuments:
         if self._database is None:
             self._database = Database(None)
-        return CallDocuments(Documents(self._database), self._key or "")
+        return CallDocuments(SqliteDocuments(self._database), self._key or "")
 
     def close(self) -> None:
         if self._database is not None:

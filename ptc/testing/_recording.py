@@ -18,7 +18,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from .._core import _json
-from .._journal._journal import (
+from .._records._result import RunResult
+from .._runs._history import History
+from .._runs._program_row import read_options, recorded_tools, require_source
+from .._session._session import Session
+from .._tools._tool import Tool, define_tool
+from ..errors import ToolError, UsageError
+from ..journal._journal import (
     CallEnd,
     CallRow,
     DecisionRow,
@@ -29,13 +35,7 @@ from .._journal._journal import (
     RunRow,
     Tick,
 )
-from .._journal._journal import Delivery as _Delivery
-from .._records._result import RunResult
-from .._runs._history import History
-from .._runs._program_row import recorded_tools
-from .._session._session import Session
-from .._tools._tool import Tool, define_tool
-from ..errors import ToolError, UsageError
+from ..journal._journal import Delivery as _Delivery
 
 __all__ = ["Recording"]
 
@@ -50,13 +50,13 @@ class Recording:
     recorded: RunRecord
 
     @classmethod
-    def of(cls, history: History, run_id: str) -> Recording:
+    async def of(cls, history: History, run_id: str) -> Recording:
         """Export a run from `Session.history`.
 
         Raises:
             JournalError: If there is no such run.
         """
-        return cls(history.recorded(run_id))
+        return cls(await history.recorded(run_id))
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
@@ -102,7 +102,9 @@ class Recording:
             UsageError: If there is no such call.
         """
         run = self.recorded.run
-        options = _json.loads(run.options)
+        if source is None:
+            require_source(run)
+        options = read_options(run)
         paths = {delivery.path for delivery in self.recorded.deliveries}
         if until is not None and until not in paths:
             msg = f"run {run.run_id!r} received no result of a call {until!r}"
@@ -111,20 +113,22 @@ class Recording:
         tools = [_make_recorded_tool(name, parameters) for name, parameters in names.items()]
         with TemporaryDirectory() as root:
             async with Session(root, tools=tools, toolsets=(), journal=":memory:") as session:
-                copy(self.recorded, session.history.journal, source=source)
+                await copy(self.recorded, await session.history.open(), source=source)
                 return await session.resume(
-                    run.run_id,
+                    _current_id(run.run_id),
                     allowed_tools=list(names),
                     output_schema=options["schema"] or {},
                     until=until,
+                    accept_changed_tools=True,
                 )
 
 
-def copy(recorded: RunRecord, journal: Journal, *, source: str | None = None) -> None:
+async def copy(recorded: RunRecord, journal: Journal, *, source: str | None = None) -> None:
     """Write a recorded run into another journal, as an interrupted run."""
     run = recorded.run
+    run_id = _current_id(run.run_id)
     fresh = RunRow(
-        run_id=run.run_id,
+        run_id=run_id,
         source=run.source if source is None else source,
         filename=run.filename,
         inputs=run.inputs,
@@ -142,10 +146,15 @@ def copy(recorded: RunRecord, journal: Journal, *, source: str | None = None) ->
         journal.append(lease, row)
     for pending in recorded.pending:
         journal.append(lease, pending)
+    await journal.barrier(lease)
     journal.release(lease)
-    journal.flush()
     for decision in recorded.decisions:
-        journal.decide(run.run_id, decision)
+        await journal.decide(run_id, decision)
+
+
+def _current_id(run_id: str) -> str:
+    """Return the id of the run of an earlier revision, which its keys were derived from."""
+    return run_id.partition(".")[0]
 
 
 def _make_recorded_tool(name: str, parameters: list[str]) -> Tool:
@@ -177,7 +186,12 @@ def _to_json_data(recorded: RunRecord) -> dict[str, Any]:
                 "arguments": _json.loads(row.arguments),
                 "end": None
                 if row.end is None
-                else {"path": row.path, **row.end._asdict(), "body": _json.loads(row.end.body)},
+                else {
+                    "path": row.path,
+                    **row.end._asdict(),
+                    "body": _json.loads(row.end.body),
+                    "usage": _json.loads(row.end.usage) if row.end.usage else None,
+                },
             }
             for row in recorded.calls
         ],
@@ -201,8 +215,10 @@ def _from_json_data(data: Mapping[str, Any]) -> RunRecord:
         fields["arguments"] = _json.dumps(row["arguments"], sort_keys=True)
         end = row["end"]
         if end is not None:
-            parts = {key: end[key] for key in CallEnd._fields}
-            fields["end"] = CallEnd(**{**parts, "body": _json.dumps(end["body"])})
+            parts = {key: end[key] for key in CallEnd._fields if key != "usage"}
+            parts["body"] = _json.dumps(end["body"])
+            usage = end.get("usage")
+            fields["end"] = CallEnd(**parts, usage=_json.dumps(usage) if usage else b"")
         calls.append(CallRow(**fields))
     run = RunRow(
         run_id=data["run_id"],

@@ -110,7 +110,7 @@ async def measure_runs(session: Session, source: str, times: int = 1) -> tuple[f
     for _ in range(times):
         (await session.program(source=source, allowed_tools=list(NAMES), limits=_LIMITS)).unwrap()
     wall = time.perf_counter() - wall
-    session.history.journal.flush()
+    await session.history.journal.runs()  # after all that was appended before
     return time.process_time() - cpu, wall
 
 

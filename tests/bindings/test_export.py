@@ -145,7 +145,7 @@ async def test_direct_call_that_requires_approval_pauses_and_resumes(tmp_path: P
             ["send"],
             [],
         )
-        exports.decide(reply.pending[0], "approve", by="ben")
+        await exports.decide(reply.pending[0], "approve", by="ben")
         done = await exports.resume(reply.run.run_id)
         again = await exports.resume(reply.run.run_id)
     assert (done.data, done.pending, SENT) == ({"value": "sent to ann"}, (), ["ann"])
@@ -158,7 +158,7 @@ async def test_rejected_call_is_a_failure_that_the_model_reads(tmp_path: Path) -
         exports = Exports(opened, allowed_tools=ALL, direct=["send"])
         reply = await exports.call("send", {"to": "ann"})
         assert reply.run is not None
-        exports.decide(reply.pending[0], "reject", by="ben", comment="not today")
+        await exports.decide(reply.pending[0], "reject", by="ben", comment="not today")
         done = await exports.resume(reply.run.run_id)
     assert (done.is_error, "not today" in done.text, SENT) == (True, True, [])
 

@@ -105,8 +105,8 @@ async def test_user_of_a_client_with_forms_approves_within_the_request(
         result = await client.call_tool("program", pay(500))
         assert (result.is_error, result.structured_content) == (False, {"value": 501})
         assert shop.paid == [500]
-        run_id = session.history.runs()[0].run_id
-        (decision,) = session.history.recorded(run_id).decisions
+        run_id = (await session.history.runs())[0].run_id
+        (decision,) = (await session.history.recorded(run_id)).decisions
     (form,) = user.forms
     assert form.message.startswith("Approve the call of pay?\nPay 500 cents?\nArguments: ")
     assert '"cents":500' in form.message
@@ -153,7 +153,7 @@ async def test_dismissed_form_leaves_the_run_paused(
         result = await client.call_tool("program", pay(500))
         assert not result.is_error
         assert result.structured_content["status"] == "paused"
-        assert len(session.pending()) == 1
+        assert len(await session.pending()) == 1
         assert shop.paid == []
     assert len(user.forms) == 1
 
@@ -165,9 +165,9 @@ async def test_all_calls_that_wait_are_asked_about_in_one_round(root: Path) -> N
         paused = await client.call_tool("program", both)
         assert paused.structured_content["status"] == "paused"
         assert len(user.forms) == 3, "the dismissed form is not shown again"
-        (left,) = session.pending()
+        (left,) = await session.pending()
         assert sorted([*shop.paid, left.arguments["cents"]]) == [200, 300, 400]
-        session.history.approve(left.run_id, by="ann")
+        await session.history.approve(left.run_id, by="ann")
         result = await client.call_tool("program_resume", {"run_id": left.run_id})
         assert result.structured_content == {"value": [200, 300, 400]}
         assert sorted(shop.paid) == [200, 300, 400]
@@ -179,7 +179,8 @@ async def test_proposed_values_fill_the_form_and_others_become_the_comment(root:
     async with shop_client(root, user, defaults=defaults) as (client, session, shop):
         await client.call_tool("program", pay(500))
         assert shop.paid == [450]
-        (decision,) = session.history.recorded(session.history.runs()[0].run_id).decisions
+        (row,) = await session.history.runs(1)
+        (decision,) = (await session.history.recorded(row.run_id)).decisions
     (form,) = user.forms
     properties = form.requested_schema["properties"]
     assert (properties["cents"]["default"], properties["reason"]["default"]) == (450, "goodwill")
@@ -248,6 +249,21 @@ async def test_resuming_before_the_decision_pauses_again(root: Path) -> None:
             assert "unknown argument" in texts(refused)[0]
 
 
+async def test_client_continues_a_failed_run_with_a_corrected_script(root: Path) -> None:
+    wrong = script("await ctx.pay(inputs['cents'])\nreturn inputs['missing']")
+    fixed = script("first = await ctx.pay(inputs['cents'])\nreturn first + await ctx.pay(8)")
+    async with shop_client(root) as (client, _, shop):
+        failed = await client.call_tool("program", wrong | {"inputs": {"cents": 7}})
+        assert failed.is_error
+        run_id = failed.structured_content["run_id"]
+        assert f'program_resume with {{"run_id": "{run_id}", "source"' in next_step(failed)
+        result = await client.call_tool("program_resume", {"run_id": run_id, **fixed})
+        assert (result.structured_content, shop.paid) == ({"value": 15}, [7, 8])
+        changed = {"run_id": run_id, "reads": "refresh"}
+        refused = await client.call_tool("program_resume", changed)
+        assert "pass source as well" in texts(refused)[0]
+
+
 async def test_server_can_leave_approvals_to_the_operator(root: Path) -> None:
     user = User()
     async with shop_client(root, user, ask_client=False) as (client, _, _shop):
@@ -311,7 +327,7 @@ async def test_rules_on_arguments_hold_after_a_form(root: Path) -> None:
 async def test_forged_or_foreign_state_of_a_form_is_refused(root: Path) -> None:
     async with shop_client(root, User(DISMISS)) as (client, session, shop):
         await client.call_tool("program", pay(500))
-        (waiting,) = session.pending()
+        (waiting,) = await session.pending()
         state = json.dumps({"run": waiting.run_id, "later": [], "rounds": 0})
         with pytest.raises(mcp.MCPError, match="Invalid or expired requestState"):
             await client.session.call_tool(

@@ -28,7 +28,7 @@ async def test_saved_program_is_a_tool_of_an_mcp_server(root: Path) -> None:
             done = await session.program(
                 source=COUNT, inputs={"word": "TODO"}, allowed_tools=["grep"]
             )
-            session.save_program(done.run_id, name="count_word")
+            await session.save_program(done.run_id, name="count_word")
             async with mcp.Client(serve(session, direct_tools=True)) as client:
                 listed = {tool.name: tool for tool in (await client.list_tools()).tools}
                 offered = listed["count_word"]

@@ -127,7 +127,7 @@ async def test_call_that_pauses_is_marked_when_it_is_resumed(tmp_path: Path) -> 
         made = exports(opened, next_step="Wait.")
         paused = await made.call("post", {})
         assert paused.run is not None
-        made.decide(paused.pending[0], "approve", by="ben")
+        await made.decide(paused.pending[0], "approve", by="ben")
         done = await made.resume(paused.run.run_id)
     # The next step is an instruction of the host, outside of the markers.
     assert BOUNDARY.fullmatch(paused.texts[0]) is not None

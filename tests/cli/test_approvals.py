@@ -12,9 +12,10 @@ import pytest
 
 from ptc import Session
 from ptc._cli._run_ids import find_run
-from ptc._journal._location import journal_of
 from ptc._runs._history import History
+from ptc._runs._lazy_journal import LazyJournal
 from ptc.errors import JournalError, UsageError
+from ptc.journal._location import journal_of
 
 PAY = "async def run(ctx, inputs):\n    return await ctx.pay(inputs['cents'])\n"
 SHELF = ("--toolset", "shelf")
@@ -45,7 +46,7 @@ def test_pause_and_ctrl_c_print_the_command_that_continues_the_run(
     shown.read_until(b"begun")
     shown.press(b"\x03")
     assert shown.end() == 130
-    newest = json.loads(command("runs", "--json").out)[0]["run_id"]
+    newest = json.loads(command("runs", "--json").out)["runs"][0]["run_id"]
     assert f"next: ptc resume {newest} --toolset shelf" in shown.screen()
 
 
@@ -97,6 +98,16 @@ def test_approvals_show_question_times_and_script_line(
     assert shown.screen()[0] == "no call awaits a decision"
 
 
+def test_expired_request_is_shown_as_expired(command: Any, script: Any) -> None:
+    source = "async def run(ctx, inputs):\n    return await ctx.pay(5)\n"
+    done = command(*("run", script(source), *SHELF, "--allow", "pay", "--approvals-expire-ms", "1"))
+    assert done.status == 6, done.err
+    (row,) = json.loads(command("approvals", "--json").out)
+    assert row["expired"] is True
+    (line,) = command("approvals").out.splitlines()
+    assert line.split("\t")[5] == "expired"
+
+
 @pytest.mark.anyio
 async def test_expiry_is_recorded_with_the_request_and_does_not_start_again(
     tmp_path: Path,
@@ -116,9 +127,9 @@ async def test_expiry_is_recorded_with_the_request_and_does_not_start_again(
         assert first.expires_ms == first.requested_ms + 3_600_000
         again = await session.resume(result.run_id)
         assert again.pending == result.pending
-    history = History(journal_of(tmp_path.resolve()))
-    assert history.pending() == result.pending, "a reader without the option sees it, too"
-    history.close()
+    history = History(LazyJournal(journal_of(tmp_path.resolve())))
+    assert await history.pending() == result.pending, "a reader without the option sees it, too"
+    await history.close()
 
 
 def test_two_approvers_at_once_one_wins_and_the_other_is_told_who_decided(
@@ -170,20 +181,20 @@ async def test_ambiguous_and_unknown_ids_are_reported_with_the_candidates(tmp_pa
         for name in names:
             await session.program(source=source, run_id=name, filename=f"{name}.py")
         history = session.history
-        assert find_run(history, "abc") == "abc", "a whole id is not an abbreviation"
-        assert find_run(history, "abd") == "abd"
-        assert find_run(history, "a_") == "a_c", "_ is no wildcard"
-        assert find_run(history, "AB") == "ABC", "case counts"
+        assert await find_run(history, "abc") == "abc", "a whole id is not an abbreviation"
+        assert await find_run(history, "abd") == "abd"
+        assert await find_run(history, "a_") == "a_c", "_ is no wildcard"
+        assert await find_run(history, "AB") == "ABC", "case counts"
         with pytest.raises(UsageError, match="'abc-' is the start of several run ids") as found:
-            find_run(history, "abc-")
+            await find_run(history, "abc-")
         assert [line.split()[0] for line in str(found.value).splitlines()[1:]] == ["abc-1", "abc-2"]
         assert "completed  abc-1.py" in str(found.value)
         with pytest.raises(JournalError, match=r"there is no run 'abx' \(did you mean .*abc"):
-            find_run(history, "abx")
+            await find_run(history, "abx")
         with pytest.raises(JournalError, match=r"there is no run 'zzz'; `ptc runs` lists them"):
-            find_run(history, "zzz")
+            await find_run(history, "zzz")
         with pytest.raises(UsageError, match="run_id must be"):
-            find_run(history, "a%")
+            await find_run(history, "a%")
 
 
 def test_decision_survives_a_resume_that_lacks_the_toolset(command: Any, paused: str) -> None:

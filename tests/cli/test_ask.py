@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ptc._cli._pending_call import format_age, visible
-from ptc._journal._journal import DecisionRow
-from ptc._journal._location import journal_of
 from ptc._runs._history import History
+from ptc._runs._lazy_journal import LazyJournal
+from ptc.journal._journal import DecisionRow
+from ptc.journal._location import journal_of
 
 Terminal = Callable[..., Any]
 
@@ -58,10 +60,15 @@ def answer(shown: Any, text: str, until: bytes) -> None:
 
 def decision(folder: Path) -> DecisionRow:
     """Return the only decision about the newest run."""
-    history = History(journal_of(folder.resolve()))
-    (found,) = history.recorded(history.runs(1)[0].run_id).decisions
-    history.close()
-    return found
+
+    async def read() -> DecisionRow:
+        history = History(LazyJournal(journal_of(folder.resolve())))
+        (run,) = await history.runs(1)
+        (found,) = (await history.recorded(run.run_id)).decisions
+        await history.close()
+        return found
+
+    return anyio.run(read)
 
 
 def test_approved_call_is_made_and_the_run_completes(ask: Any, tmp_path: Path) -> None:

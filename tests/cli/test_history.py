@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc._journal._location import journal_of
+from ptc import RunResult, RunWarning
+from ptc._cli._next_step import report_correction
+from ptc._cli._terminal import standard_error
+from ptc.journal._location import journal_of
 from ptc.testing import Recording
 
 GATED = """
@@ -32,7 +36,7 @@ def paused(command: Any, script: Any) -> str:
 
 
 def test_paused_run_is_listed_approved_and_resumed(command: Any, paused: str) -> None:
-    listed = json.loads(command("runs", "--json").out)
+    listed = json.loads(command("runs", "--json").out)["runs"]
     assert [(row["run_id"], row["status"]) for row in listed] == [(paused, "paused")]
     waiting = json.loads(command("approvals", "--json").out)
     assert [(w["run_id"], w["call"], w["tool"]) for w in waiting] == [(paused, "2", "gate")]
@@ -48,11 +52,54 @@ def test_paused_run_is_listed_approved_and_resumed(command: Any, paused: str) ->
     assert command("approvals", "--json").out.strip() == "[]"
 
 
+def test_command_that_continues_a_failed_run_with_effects_is_printed(capsys: Any) -> None:
+    for code in ("effects_made", "not_awaited"):
+        warnings = (RunWarning(code, "a warning"),)
+        report_correction(standard_error(), RunResult("r", "failed", warnings=warnings))
+    assert capsys.readouterr().err == "next: correct the script, then ptc resume r --script FILE\n"
+
+
+@pytest.mark.slow
+def test_corrected_script_continues_a_failed_run(command: Any, script: Any) -> None:
+    wrong = "async def run(ctx, inputs):\n    await ctx.touch('a')\n    return {}['n']\n"
+    fixed = "async def run(ctx, inputs):\n    await ctx.touch('a')\n    return await ctx.add(1)\n"
+    allow = ("--toolset", "shelf", "--allow", "add,touch")
+    failed = json.loads(command("run", script(wrong), *allow, "--json").out)
+    assert failed["status"] == "failed"
+    run_id = failed["run_id"]
+    refused = command("resume", run_id, "--toolset", "shelf")
+    assert refused.status != 0
+    assert "pass it to `resume` as source=" in refused.err
+    done = command("resume", run_id, "--script", script(fixed), "--toolset", "shelf")
+    assert (done.status, json.loads(done.out)) == (0, 3), done.err
+    assert "{}['n']" in command("show", f"{run_id[:8]}.1").out
+    assert f"`ptc show {run_id}.1` shows the one before" in command("show", run_id).out
+    unneeded = command("resume", run_id, "--reads", "refresh", "--toolset", "shelf")
+    assert (unneeded.status, "need --script" in unneeded.err) == (2, True)
+
+
 def test_show_prints_calls_beside_the_lines_of_the_script(command: Any, paused: str) -> None:
     shown = command("show", paused).out
     assert "3 |     n = await ctx.add(1)   # call 1" in shown
     assert "succeeded" in shown
     assert "requires approval" in shown
+
+
+def test_show_lists_output_and_calls_by_time(command: Any, script: Any) -> None:
+    source = "async def run(ctx, inputs):\n    print('first')\n    ctx.progress(1, 2, 'half')\n"
+    source += "    ctx.emit({'n': await ctx.add(1)})\n"
+    run = json.loads(command("run", script(source), "--toolset", "shelf", "--json").out)
+    shown = command("show", run["run_id"], "--events").out
+    expected = ("stdout  first", "progress  1 of 2 half", "1 add started", "1 add succeeded")
+    places = [shown.index(text) for text in expected]
+    assert places == sorted(places)
+    # The call may have ended in the millisecond of the value.
+    assert shown.index('emitted  {"n":') > places[1]
+    data = json.loads(command("show", run["run_id"], "--events", "--json").out)
+    assert [event["kind"] for event in data["events"]] == ["stdout", "progress", "emitted"]
+    assert data["events"][0]["body"] == "first\n"
+    assert data["calls"][0]["end"]["usage"] is None
+    assert run["calls"][0]["started_ms"] > 0
 
 
 @pytest.mark.slow
@@ -92,14 +139,47 @@ def test_forget_deletes_old_runs_but_not_paused_ones(
     command: Any, script: Any, paused: str
 ) -> None:
     assert command("run", script("async def run(ctx, inputs):\n    return 1\n")).status == 0
-    assert len(json.loads(command("runs", "--json").out)) == 2
+    assert len(json.loads(command("runs", "--json").out)["runs"]) == 2
     assert "0 runs deleted" in command("forget", "--older-than", "1").out
-    assert len(json.loads(command("runs", "--json").out)) == 2
+    assert len(json.loads(command("runs", "--json").out)["runs"]) == 2
     assert json.loads(command("forget", "--older-than", "0", "--json").out) == {"forgotten": 1}
-    (left,) = json.loads(command("runs", "--json").out)
+    (left,) = json.loads(command("runs", "--json").out)["runs"]
     assert (left["run_id"], left["status"]) == (paused, "paused")
     assert command("forget").status == 2
     assert command("forget", "--older-than", "-1").status == 2
+
+
+def test_runs_are_filtered_and_the_next_page_is_a_command(
+    command: Any, script: Any, paused: str
+) -> None:
+    for _ in range(2):
+        assert command("run", script("async def run(ctx, inputs):\n    return 1\n")).status == 0
+    first = command("runs", "--status", "completed", "--since", "2h", "--limit", "1")
+    (line,) = first.out.splitlines()
+    words = shlex.split(first.err.partition("next page: ")[2])
+    assert words[:8] == ["ptc", "runs", "--status", "completed", "--since", "2h", "--limit", "1"]
+    last = command(*words[1:])
+    (other,) = last.out.splitlines()
+    assert line != other
+    assert "completed" in line
+    assert "completed" in other
+    assert "next page" not in last.err
+    (found,) = json.loads(command("runs", "--tool", "gate", "--json").out)["runs"]
+    assert found["run_id"] == paused
+    assert found["size_bytes"] > 0
+    page = json.loads(command("runs", "--limit", "2", "--json").out)
+    rest = json.loads(command("runs", "--after", page["next_cursor"], "--json").out)
+    assert ([run["run_id"] for run in rest["runs"]], rest["next_cursor"]) == ([paused], None)
+    assert command("runs", "--until", "1d").out == ""
+    wrong = command("runs", "--status", "compleated")
+    assert wrong.status == 2
+    assert "did you mean `completed`" in wrong.err
+    for option in ("--since", "--after"):
+        assert command("runs", option, "soon").status == 2
+    assert "1 run deleted" in command("forget", "--runs", "1").out
+    assert "1 run deleted" in command("forget", "--bytes", "0").out
+    (left,) = json.loads(command("runs", "--json").out)["runs"]
+    assert left["run_id"] == paused
 
 
 def test_rollback_reverts_calls_and_reports_the_remaining_ones(command: Any, script: Any) -> None:
@@ -129,7 +209,7 @@ async def run(ctx, inputs):
         "no_revert",
         "skipped",
     ]
-    assert json.loads(command("runs", "--json").out)[0]["status"] == "rolled back"
+    assert json.loads(command("runs", "--json").out)["runs"][0]["status"] == "rolled back"
     shown = command("show", run_id).out
     assert shown.count("[revert: ") == 2
     assert "rolled back; it was completed" in shown
@@ -150,7 +230,7 @@ def test_journal_option_names_the_file_for_every_command(
     assert done.status == 6, done.err
     run_id = json.loads(done.out)["run_id"]
     assert command("runs", "--root", str(root)).status == 2, "the default was not used"
-    assert json.loads(command("runs", "--json", *at).out)[0]["run_id"] == run_id
+    assert json.loads(command("runs", "--json", *at).out)["runs"][0]["run_id"] == run_id
     assert command("approve", run_id, "2", "--arguments", '{"n": 3}', *shelf, *at).status == 0
     done = command("resume", run_id, *shelf, *at)
     assert (done.status, json.loads(done.out)) == (0, 3), done.err
@@ -172,7 +252,7 @@ def test_journal_in_root_option_allows_it(command: Any, script: Any, tmp_path: P
     file = script("async def run(ctx, inputs):\n    return 1\n")
     done = command("run", file, "--journal", "j.sqlite3", "--journal-in-root")
     assert (done.status, done.out) == (0, "1\n"), done.err
-    assert len(json.loads(command("runs", "--journal", "j.sqlite3", "--json").out)) == 1
+    assert len(json.loads(command("runs", "--journal", "j.sqlite3", "--json").out)["runs"]) == 1
 
 
 @pytest.mark.slow
@@ -196,5 +276,36 @@ def test_former_journal_is_reported_with_the_command_that_reads_it(
     assert (done.status, json.loads(done.out)) == (0, 3), done.err
     shutil.copy(former, journal_of(root.resolve()))
     done = command("runs", "--root", str(root), "--json")
-    assert [row["run_id"] for row in json.loads(done.out)] == [paused]
+    assert [row["run_id"] for row in json.loads(done.out)["runs"]] == [paused]
     assert "note: an earlier version recorded runs in" in " ".join(done.err.split())
+
+
+@pytest.mark.slow
+def test_ctrl_c_during_forget_leaves_whole_runs(
+    terminal: Any, command: Any, tmp_path: Path
+) -> None:
+    from ptc.journal import CallEnd, CallRow, RunRow, open_journal
+
+    async def fill() -> None:
+        journal = open_journal(tmp_path / "many.sqlite3")
+        end = CallEnd("succeeded", True, b"1", 2, 0.0)
+        for number in range(30_000):
+            lease = journal.start_run(
+                RunRow(f"r{number:05}", "1", "s.py", b"{}", b"{}", 7, 1.5, number)
+            )
+            journal.append(lease, CallRow("1", "look", b"{}", "k", False, 1, 1, 1, "", end))
+            journal.end_run(lease, "completed", b"{}", number)
+            if number % 500 == 499:
+                await journal.barrier(lease)
+        await journal.close()
+
+    anyio.run(fill)
+    at = ("--journal", str(tmp_path / "many.sqlite3"))
+    shown = terminal("forget", "--runs", "10", *at)
+    shown.read_until(b"deleted so far")
+    shown.press(b"\x03")
+    assert shown.end() == 130
+    assert "the other runs are complete" in " ".join(shown.screen())
+    listed = json.loads(command("runs", "--limit", "10000", *at, "--json").out)["runs"]
+    assert len(listed) == 10_000
+    assert {run["calls"] for run in listed} == {1}

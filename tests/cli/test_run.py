@@ -141,17 +141,25 @@ def test_max_calls_by_tool_option_limits_one_tool(command: Any, script: Any) -> 
         assert words in refused.err, refused.err
 
 
-def test_value_over_its_limit_is_truncated_and_the_warning_names_the_file(
+def test_value_over_its_limit_is_truncated_and_printed_whole_by_artifact(
     command: Any, script: Any, tmp_path: Path
 ) -> None:
     big = script("def run(ctx, inputs):\n    return 'x' * 5000\n")
     done = command("run", big, "--toolset", "shelf", "--max-output-bytes", "100")
     assert done.status == 0
     assert len(json.loads(done.out)) <= 100
-    (kept,) = (tmp_path / ".ptc" / "artifacts").glob("*.json")
+    (kept,) = (tmp_path / ".ptc" / "artifacts").rglob("*.json")
     assert json.loads(kept.read_bytes()) == "x" * 5000
     assert done.err.startswith("warning: ")
-    assert str(kept) in done.err
+    reference = f"sha256:{kept.stem}"
+    assert reference in done.err
+    (run,) = json.loads(command("runs", "--json").out)["runs"]
+    for name in (run["run_id"], reference):
+        whole = command("artifact", name, "--output", str(tmp_path / "whole"))
+        assert whole.status == 0, whole.err
+        assert json.loads((tmp_path / "whole").read_bytes()) == "x" * 5000
+    wrong = command("artifact", "sha256:../../etc/passwd")
+    assert "a reference is sha256:DIGEST" in wrong.err
 
 
 def test_command_line_may_set_a_limit_above_the_default_ceiling(command: Any, script: Any) -> None:

@@ -454,10 +454,10 @@ async def test_approval_events_contain_no_content_or_secrets(tmp_path: Path, ask
         if asked == "of the journal":
             assert result.status == "paused"
             assert result.pending[0].prompt == "Save to [secret api_key]?"
-            [row] = session.history.recorded("r").pending
+            [row] = (await session.history.recorded("r")).pending
             assert b"sekrit" not in row.details
             assert [e.kind for e in events if e.kind.startswith("approval")] == ["approval_pending"]
-            session.history.approve("r", by="ann")
+            await session.history.approve("r", by="ann")
             result = await session.resume("r", on_event=events.append)
     assert result.ok, result.error
     pending, decided = (e for e in events if e.kind.startswith("approval"))

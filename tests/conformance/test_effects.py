@@ -26,8 +26,8 @@ from ptc import (
     tool,
 )
 from ptc._calls._call import Occurrences, OpenCall
-from ptc._journal._location import journal_of
 from ptc._tools._tool import ToolCall
+from ptc.journal._location import journal_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -280,7 +280,7 @@ async def run(ctx, inputs):
             on_event=events.append,
             run_id="r",
         )
-        rows = session.history.recorded("r").calls
+        rows = (await session.history.recorded("r")).calls
     wanted = [
         ("look", "succeeded", None),
         ("look", "not_started", "invalid_arguments"),
@@ -375,7 +375,7 @@ async def test_after_side_effect_hook_is_not_called_again_for_replayed_effects(
     async with Session(tmp_path, tools=tools, toolsets=(), after_side_effect=after) as session:
         paused = await session.program(source=PAUSES, allowed_tools=names, run_id="r")
         assert paused.status == "paused"
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         assert (await session.resume("r")).unwrap() == ["put", "ask"]
     assert made == ["put", "put", "ask"]
     assert told == ["put None", "put 2", "ask 2"], "once for each effect"

@@ -177,7 +177,7 @@ async def save_program(session: Session) -> None:
     assert run.ok, run.error
     (session.root / "saved.txt").unlink()
     schema = {"type": "object", "properties": {"call": {"type": "array"}}, "required": ["call"]}
-    session.save_program(run.run_id, name="saved", input_schema=schema)
+    await session.save_program(run.run_id, name="saved", input_schema=schema)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._journal._location import journal_of
+from ptc.journal._location import journal_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -81,6 +81,11 @@ async def test_host_traceback_never_reaches_script_or_model(tmp_path: Path) -> N
     for text in (direct.text, *run.unwrap(), run.to_json().decode()):
         assert __file__ not in text
         assert "Traceback" not in text
+
+
+def stored_files(one: Path) -> list[Path]:
+    """Return the values in the folder of artifacts that has the file `one`."""
+    return [path for path in one.parent.parent.glob("*/*") if path.is_file()]
 
 
 def test_content_parts_are_parsed_by_their_type() -> None:
@@ -174,7 +179,7 @@ async def test_attachments_keep_the_order_of_the_result(tmp_path: Path) -> None:
         result = await session.tool("second")
     assert [ref.name for ref in result.attachments] == ["two.txt", "one.txt"]
     assert result.attachments[1] == kept[0]
-    files = [p for p in Path(kept[0].path).parent.iterdir() if p.name != ".gitignore"]
+    files = stored_files(Path(kept[0].path))
     assert len(files) == 2
 
 
@@ -302,7 +307,7 @@ async def test_attachments_of_equal_name_are_stored_as_separate_files(tmp_path: 
         result = await session.tool("give")
     paths = [Path(ref.path) for ref in result.attachments]  # type: ignore[union-attr]  # kept: references
     assert [path.read_bytes() for path in paths] == [b"1", b"2"]
-    assert {path.parent for path in paths} == {tmp_path.resolve() / ".ptc/artifacts/attachments"}
+    assert {path.parent.parent for path in paths} == {tmp_path.resolve() / ".ptc/artifacts"}
 
 
 async def test_tool_forwards_attachments_of_a_nested_call_in_order(
@@ -324,5 +329,5 @@ async def test_tool_forwards_attachments_of_a_nested_call_in_order(
     assert rows == {"draw": ["chart.png"], "report": ["chart.png", "report.txt"]}
     chart, *_ = result.attachments
     assert (chart.description, chart.size_bytes) == ("Sales.", 5)
-    folder = Path(chart.path).parent
-    assert len([path for path in folder.iterdir() if path.name != ".gitignore"]) == 2
+    folder = Path(chart.path)
+    assert len(stored_files(folder)) == 2

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ptc import Limits, Session, ToolError, UsageError
@@ -70,7 +71,7 @@ def test_invalid_session_argument_raises_a_documented_error(name: str, tmp_path:
             "toolsets": (),
             name: value,
         }
-        Session(**options).history.close()
+        anyio.run(Session(**options).history.close)
 
     assert find_unexpected_errors(name, make) == []
 

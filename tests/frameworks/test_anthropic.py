@@ -219,7 +219,7 @@ async def test_message_that_is_answered_again_makes_no_call_again(tmp_path: Path
         paused = await uses.answer(message)
         assert paused is not None
         assert "paused" in paused["content"][0]["content"]
-        [call] = opened.pending()
+        [call] = await opened.pending()
         await opened.approve(call.run_id, by="ben", resume=True)
         for _ in range(2):
             reply = await uses.answer(message)

@@ -288,7 +288,7 @@ async def run(ctx, inputs):
 
     async with open_session(tmp_path, sender.tool()) as session:
         [output] = await finish(agent_of(session, ("program", {"source": source})), answer)
-        decisions = session.history.recorded(output.raw_output["run_id"]).decisions
+        decisions = (await session.history.recorded(output.raw_output["run_id"])).decisions
     assert [to for to, _ in asked] == ["ann", "ben", "ben", "ben", "eve"]
     assert "must be" in asked[2][1]
     assert "got 3" in asked[3][1]

@@ -297,7 +297,7 @@ async def test_paused_call_says_how_it_continues(session: Session) -> None:
     [_, answer] = await outputs(tools, called("pay", {"cents": 250}))
     assert "paused" in answer["output"]
     assert "Do not run the script again" in answer["output"]
-    [pending] = [call for call in session.pending() if call.run_id in answer["output"]]
+    [pending] = [call for call in await session.pending() if call.run_id in answer["output"]]
     assert (pending.tool, pending.arguments) == ("pay", {"cents": 250})
     await session.approve(pending.run_id, by="ann")
     done = await tools.exports.resume(pending.run_id)

@@ -290,7 +290,7 @@ async def test_each_call_of_a_script_is_decided_on_its_own(tmp_path: Path) -> No
         state.approve(third)
         result = await run(tester, state)
         output = model.last_call.input[-1]["output"]
-        [row] = opened.history.runs(1)
+        [row] = await opened.history.runs(1)
     assert (result.final_output, SENT) == ("done", ["a", "c"])
     assert "sent to a" in output
     assert "b is on holiday" in output
@@ -325,9 +325,9 @@ async def test_decision_made_elsewhere_counts(tmp_path: Path) -> None:
         tester, model = agent(as_tools(opened, allowed_tools=["send"]), program(ASK_ALL))
         result = await run(tester, "x")
         run_id = result.interruptions[0].raw_item.call_id.partition(".")[0]
-        calls = {pending.arguments["to"]: pending.call for pending in opened.pending(run_id)}
-        opened.history.reject(run_id, calls["a"], by="ann")
-        opened.history.approve(run_id, calls["b"], by="ann")
+        calls = {pending.arguments["to"]: pending.call for pending in await opened.pending(run_id)}
+        await opened.history.reject(run_id, calls["a"], by="ann")
+        await opened.history.approve(run_id, calls["b"], by="ann")
         state = result.to_state()
         for item in result.interruptions:
             approved = json.loads(item.raw_item.arguments)["to"] != "b"
@@ -340,10 +340,12 @@ async def test_decision_made_elsewhere_counts(tmp_path: Path) -> None:
 async def test_call_that_stays_pending_ends_the_tool_instead_of_asking_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def decide_nothing(*_: Any, **__: Any) -> None: ...
+
     async with session(tmp_path, send) as opened:
         tester, model = agent(as_tools(opened, allowed_tools=["send"]), program(ASK_ALL))
         result = await run(tester, "x")
-        monkeypatch.setattr(Exports, "decide", lambda *_, **__: None)
+        monkeypatch.setattr(Exports, "decide", decide_nothing)
         state = result.to_state()
         for item in result.interruptions:
             state.approve(item)
@@ -487,7 +489,7 @@ async def test_failure_is_marked_in_the_item_and_in_the_trace(tmp_path: Path) ->
                 about = [item.custom_data["ptc"] for item in items]
                 assert [facts["is_error"] for facts in about] == [True, True, False]
                 assert [facts["code"] for facts in about] == ["not_found", "tool_error", ""]
-                assert opened.history.run(about[1]["run_id"]).status == "failed"
+                assert (await opened.history.run(about[1]["run_id"])).status == "failed"
                 assert all("gold has no price" in item.output for item in items[:2])
     finally:
         set_trace_processors([])

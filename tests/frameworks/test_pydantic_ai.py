@@ -396,8 +396,8 @@ async def test_metadata_decides_each_call(tmp_path: Path) -> None:
         ben |= {"decision": "reject", "comment": "not today"}
         eve["arguments"]["urgent"] = True
         done = await resume(agent, first, approve_all=True, metadata=metadata)
-        assert not opened.pending()
-        decisions = opened.history.recorded(request["run_id"]).decisions
+        assert not await opened.pending()
+        decisions = (await opened.history.recorded(request["run_id"])).decisions
     assert "rejected by carol: not today" in done.output
     assert (sorted(SENT), {row.by for row in decisions}) == (["ann", "eve!"], {"carol"})
 
@@ -439,7 +439,7 @@ async def test_denied_call_is_not_made(tmp_path: Path) -> None:
         first = await agent.run("go")
         [request] = first.output.approvals
         await resume(agent, first, approvals={request.tool_call_id: False})
-        assert [call.tool for call in opened.pending()] == ["send"]
+        assert [call.tool for call in await opened.pending()] == ["send"]
     assert (SENT, asker.outcomes) == ([], ["denied"])
 
 

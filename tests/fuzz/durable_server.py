@@ -10,13 +10,17 @@ from typing import Any
 
 __all__ = ["Server", "answer"]
 
-_KEYED = ("put", "send", "keyed")
+_KEYED = ("put", "send", "keyed", "give", "wire", "owe")
 
 
 class Server:
     """Records requests as lines of a file, each written in one piece."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def move(self, path: Path) -> None:
+        """Record to another file."""
         self._path = path
 
     def take(self, tool: str, n: int, key: str | None) -> None:

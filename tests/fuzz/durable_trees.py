@@ -34,10 +34,13 @@ async def run(ctx, inputs):
 """
 """Makes the calls in its inputs: each group of nodes concurrently, one group after another."""
 
-_LEAVES = ("look", "look", "put", "send", "pay", "pay", "ask", "fail")
+_LEAVES = (
+    *("look", "look", "put", "send", "pay", "pay", "ask", "fail"),
+    *("give", "wire", "owe", "peek"),
+)
 _CALLERS = ("plain", "plain", "plain", "careless", "again", "keyed", "kept", "shared", "unsafe")
 TREE_TOOLS = [*dict.fromkeys([*_LEAVES, *_CALLERS]), "clock", "drawn"]
-_REPEATABLE = frozenset({"look", "put", "send", "fail"})
+_REPEATABLE = frozenset({"look", "put", "send", "fail", "owe"})
 _STRICT = frozenset({"again", "unsafe"})
 _MOST_FAILURES = 2
 _MOST_DEPTH = 4

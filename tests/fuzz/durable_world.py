@@ -1,19 +1,14 @@
-"""Scripts, tools and a journal that kills its process, for `durable.py`."""
+"""Scripts and tools for `durable.py`."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from ptc import Limits, SavedProgram, Tool, ToolContext, ToolError, define_tool
-from ptc._journal._journal import DecisionRow, Entry, Lease, RunRow
-from ptc._journal._sqlite import SqliteJournal
-from ptc._journal._writer import Writer
+from ptc import Limits, Retry, SavedProgram, Tool, ToolContext, ToolError, define_tool
 from ptc._programs._pins import pin
 from ptc._programs._programs import FOLDER
 from ptc._programs._store import ProgramStore
@@ -21,10 +16,9 @@ from tests.fuzz.durable_server import Server, answer
 from tests.fuzz.durable_trees import TREE_SOURCE, TREE_TOOLS, tree, tree_tools
 
 __all__ = [
+    "CORRECTIONS",
     "PROGRAMS",
     "TOOLS",
-    "Killed",
-    "KilledWriter",
     "Server",
     "answer",
     "program",
@@ -112,7 +106,64 @@ async def run(ctx, inputs):
     await ctx.pay(n=9)
     return [first, rest]
 """,
+    "flags": """
+import asyncio
+async def ask(ctx, name, n):
+    try:
+        return await ctx.call(name, {"n": n})
+    except ToolError as e:
+        return [e.code, str(e)]
+async def run(ctx, inputs):
+    names = ["look", "safe", "known", "peek", "put", "send", "pay", "ask", "give", "wire", "owe"]
+    found = await asyncio.gather(*(ask(ctx, name, n) for n, name in enumerate(names)))
+    for name in names:
+        found.append(await ask(ctx, name, 3))
+    return found + [await ask(ctx, name, 20) for name in names]
+""",
+    "waits": """
+import asyncio
+async def slow(ctx, n):
+    await asyncio.sleep(1)
+    return await ctx.put(n=n)
+async def run(ctx, inputs):
+    found = []
+    tasks = [asyncio.create_task(ctx.look(n=n)) for n in range(6)]
+    while tasks:
+        done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for n in sorted(task.result()["n"] for task in done):
+            found.append((await ctx.pay(n=n))["square"])
+    try:
+        async with asyncio.TaskGroup() as group:
+            mine = [group.create_task(ctx.look(n=n)) for n in (10, 11)]
+            group.create_task(ctx.look(n=-1))
+    except* ToolError as group:
+        found.append(len(group.exceptions))
+    try:
+        await asyncio.wait_for(slow(ctx, 12), 0.005)
+    except asyncio.TimeoutError:
+        found.append("late")
+    for next_done in asyncio.as_completed([ctx.send(n=n) for n in range(20, 24)]):
+        found.append((await next_done)["tool"])
+    return sorted(found, key=str)
+""",
+    "corrected": """
+import asyncio
+async def run(ctx, inputs):
+    found = await asyncio.gather(ctx.look(n=1), ctx.pay(n=1), ctx.deep(n=2), ctx.put(n=3))
+    await ctx.pay(n=4)
+    raise ValueError(len(found))
+""",
 }
+CORRECTIONS = {
+    "corrected": """
+import asyncio
+async def run(ctx, inputs):
+    calls = [ctx.put(n=3), ctx.pay(n=4), ctx.deep(n=2), ctx.look(n=1), ctx.pay(n=1), ctx.pay(n=5)]
+    found = await asyncio.gather(*calls)
+    return [found, await ctx.send(n=6), await ctx.deep(n=7)]
+""",
+}
+"""Scripts that continue the failed programs of the same name."""
 _SAVED = """
 import asyncio, random, time
 async def run(ctx, inputs):
@@ -130,6 +181,8 @@ async def run(ctx, inputs):
 """Script of the saved program `order`."""
 
 
+FLAGS = ("safe", "known", "peek", "give", "wire", "owe")
+"""Tools whose flags those of the other programs lack."""
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -178,6 +231,13 @@ def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
         simple("send", side_effect=True, uses_key=True),
         simple("pay", side_effect=True),
         simple("ask", side_effect=True, needs_approval=True),
+        # The other combinations of flags.
+        simple("safe", idempotent=True),
+        simple("known", cache=True),
+        simple("peek", needs_approval=True),
+        simple("give", side_effect=True, idempotent=True, needs_approval=True),
+        simple("wire", side_effect=True, uses_key=True, needs_approval=True),
+        simple("owe", side_effect=True, uses_key=True, retry=Retry(max_retries=1, backoff_ms=0)),
         define_tool("stuck", "Never ends.", _SCHEMA, stuck),
         define_tool("echo", "Says it again.", {"type": "object", "properties": {}}, echo),
         define_tool("batch", "Calls tools.", _SCHEMA, batch),
@@ -210,7 +270,7 @@ def save_programs(root: Path, known: Iterable[Tool]) -> None:
     )
 
 
-TOOLS = [*dict.fromkeys(["stuck", "echo", "batch", "deep", "order", *TREE_TOOLS])]
+TOOLS = [*dict.fromkeys(["stuck", "echo", "batch", "deep", "order", *FLAGS, *TREE_TOOLS])]
 
 
 def program(name: str) -> dict[str, Any]:
@@ -218,76 +278,3 @@ def program(name: str) -> dict[str, Any]:
     if name in PROGRAMS:
         return {"source": PROGRAMS[name]}
     return {"source": TREE_SOURCE, "inputs": tree(int(name.partition(" ")[2]))}
-
-
-class Killed(SqliteJournal):
-    """A journal that kills its process at a step: before or after any operation."""
-
-    steps = 0
-    """Number of steps so far."""
-    at: int | None = None
-    """Step at which to kill the process; None for never."""
-
-    @classmethod
-    def step(cls) -> None:
-        """Count one step."""
-        cls.steps += 1
-        if cls.steps == cls.at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def start_run(self, run: RunRow) -> Lease:
-        """See `SqliteJournal.begin`."""
-        self.step()
-        lease = super().start_run(run)
-        self.step()
-        return lease
-
-    def acquire(self, run_id: str) -> Lease:
-        """See `SqliteJournal.acquire`."""
-        self.step()
-        lease = super().acquire(run_id)
-        self.step()
-        return lease
-
-    def append(self, lease: Lease, entry: Entry) -> None:
-        """See `SqliteJournal.append`."""
-        self.step()
-        super().append(lease, entry)
-        self.step()
-
-    async def barrier(self, lease: Lease) -> None:
-        """See `SqliteJournal.barrier`."""
-        self.step()
-        await super().barrier(lease)
-        self.step()
-
-    def end_run(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
-        """See `SqliteJournal.end`."""
-        self.step()
-        super().end_run(lease, status, result, at_ms)
-        self.step()
-
-    def release(self, lease: Lease) -> None:
-        """See `SqliteJournal.release`."""
-        self.step()
-        super().release(lease)
-
-    def decide(self, run_id: str, decision: DecisionRow) -> bool:
-        """See `SqliteJournal.decide`."""
-        self.step()
-        first = super().decide(run_id, decision)
-        self.step()
-        return first
-
-
-class KilledWriter(Writer):
-    """The writer of a `Killed` journal."""
-
-    def _commit(self, batch: Any, *, durable: bool) -> None:
-        Killed.step()
-        super()._commit(batch, durable=durable)
-        Killed.step()
-
-    def _execute_group(self, sql: str, writes: Any) -> None:
-        super()._execute_group(sql, writes)
-        Killed.step()  # in the middle of a transaction

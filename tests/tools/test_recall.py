@@ -389,7 +389,7 @@ async def test_handle_of_another_session_is_unknown(session: Session, tmp_path: 
 async def test_deleted_or_changed_value_is_unknown(session: Session) -> None:
     for change in ("delete", "write"):
         stored = session.artifacts.keep(f'"{change}"'.encode())
-        path = Path(stored.artifact)
+        path = session.artifacts.path(stored.sha256)
         path.unlink() if change == "delete" else path.write_text('"forged"')
         assert (await code_of(session, stored.sha256))[0] == "unknown_handle"
 

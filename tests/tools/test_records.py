@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from ptc import RunEvent, Session, ToolContext, ToolError, UsageError, tool
-from ptc._journal._location import journal_of
+from ptc.journal._location import journal_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import ptc_tools
 from ptc import RunEvent, Session, ToolError
@@ -252,7 +253,7 @@ def test_builtin_has_no_todo_list() -> None:
 HOST = """
 import os, signal, sys
 from ptc import BlockingSession
-from ptc._journal._documents import Documents
+from ptc.journal._documents import Documents
 
 change = Documents.change
 
@@ -296,7 +297,7 @@ async def test_call_repeated_after_a_kill_changes_the_list_once(tmp_path: Path) 
         await call(opened, "write", [{"id": 1, "step": "b", "status": "completed"}])
         result = await opened.resume("killed")
         found = await call(opened, "read")
-        (recorded,) = opened.history.recorded("killed").calls
+        (recorded,) = (await opened.history.recorded("killed")).calls
     assert result.value == [1, "a"]
     assert (found.version, found.todo_list[0].step) == (2, "b")
     assert recorded.tool == "manage_todo_list"
@@ -309,11 +310,17 @@ async def test_command_shows_the_lists(tmp_path: Path) -> None:
     async with session(tmp_path, journal=options[-1], journal_in_root=True) as opened:
         await call(opened, "write", PLAN)
         await call(opened, "write", [DONE], name="child")
-    lines = CliRunner().invoke(command, options).output.splitlines()
+
+    async def run(*arguments: str) -> Result:
+        # In a thread: the command starts an event loop.
+        shown = [*arguments, *options]
+        return await anyio.to_thread.run_sync(CliRunner().invoke, command, shown)
+
+    lines = (await run()).output.splitlines()
     assert lines[0].startswith("Todo list 'child', version 1: 1 of 1 completed, changed 20")
     assert lines[1] == "1. [x] a"
     assert lines[2].startswith("Todo list 'main', version 1: 1 of 3 completed")
-    [row] = json.loads(CliRunner().invoke(command, ["main", "--json", *options]).output)
+    [row] = json.loads((await run("main", "--json")).output)
     assert (row["version"], row["todo_list"][2]["step"]) == (1, "Fix it")
-    unknown = CliRunner().invoke(command, ["mian", *options])
+    unknown = await run("mian")
     assert "did you mean `main`?" in str(unknown.exception)

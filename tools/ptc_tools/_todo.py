@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from ptc import ToolContext, ToolError, Toolset, tool
 
 if TYPE_CHECKING:
-    from ptc._journal._documents import Document
+    from ptc.journal._documents import Document
 
 __all__ = [
     "DOCUMENTS",

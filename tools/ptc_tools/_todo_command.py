@@ -12,6 +12,7 @@ from ptc._cli._options import HISTORY_KEYS, json_option, settings_options
 from ptc._cli._runs import open_history
 from ptc._cli._status import COMPLETED, EXIT_STATUS_HELP
 from ptc._cli._terminal import standard_output
+from ptc._cli._wait import wait_for
 
 if TYPE_CHECKING:
     from ptc._config._settings import Settings
@@ -42,11 +43,11 @@ def command(*, name: str | None, settings: Settings, as_json: bool) -> int:
     documents = history.documents
     known = [each.removeprefix(DOCUMENTS) for each in documents.names(DOCUMENTS)]
     if name is not None and name not in known:
-        history.close()
+        wait_for(history.close)
         listed = ", ".join(known) or "none"
         raise UsageError(f"there is no todo list {name!r}{nearest(name, known)}; lists: {listed}")
     found = [documents.read(DOCUMENTS + each) for each in ([name] if name is not None else known)]
-    history.close()
+    wait_for(history.close)
     lists = [(read_list("read", document), document.changed_ms) for document in found if document]
     output = standard_output()
     if as_json:

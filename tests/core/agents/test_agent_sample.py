@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz import durable
+from tests.fuzz import durable_fork
 
 pytest.importorskip("pydantic_ai", reason="needs the extra `models`")
 
@@ -62,24 +62,18 @@ def log_writes(folder: Path) -> None:
     _atomic.Transaction.commit = logged  # type: ignore[method-assign]  # this process ends
 
 
-def spawn(folder: Path, at: int | None) -> str:
-    """Fork a process that works, and dies at step `at`: ``ended``, ``killed``, or the problem."""
-    return durable.spawn(folder, "agent", at)
-
-
-def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Path, Any]]:
+def outcomes(tmp_path: Path) -> Iterator[tuple[int, Path, Any]]:
     """Yield the outcome without a death, and with one at each chosen step."""
     # Here, since each process is forked from this one: to import pydantic-ai takes a second.
     agent = sample()
 
-    async def drive(folder: Path, name: str) -> dict[str, Any]:
+    async def drive(folder: Path) -> dict[str, Any]:
         log_writes(folder)
         meter = agent.Meter(agent.FunctionModel(agent.decide))
         result = await agent.work(folder, meter, programs=True)
         calls = [(c.parent, c.tool, c.status) for c in result.calls]
         return {"value": result.unwrap()["report"], "calls": calls, "turns": meter.turns}
 
-    monkeypatch.setattr(durable, "drive", drive)
     every = os.environ.get("PTC_EVERY_STEP") == "1"
     steps = [0]
     for at in steps:
@@ -87,9 +81,9 @@ def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
         folder.mkdir()
         if at:
             # It ends if this run has fewer steps than the first.
-            assert spawn(folder, at) in ("killed", "ended")
-        assert spawn(folder, None) == "ended"
-        outcome = durable.outcome_of(folder)
+            assert durable_fork.spawn(drive, folder, at) in ("killed", "ended")
+        assert durable_fork.spawn(drive, folder, None) == "ended"
+        outcome = durable_fork.outcome_of(folder)
         if not at:
             stride = 1 if every else 7
             first = 1 if every else 1 + time.localtime().tm_yday % stride
@@ -108,7 +102,7 @@ def test_agent_that_is_killed_at_any_step_ends_in_the_same_state(
 ) -> None:
     straight: dict[str, Any] = {}
     at = turns = 0
-    for at, folder, outcome in outcomes(tmp_path, monkeypatch):
+    for at, folder, outcome in outcomes(tmp_path):
         if not at:
             straight, turns = outcome, outcome["turns"]
             assert straight["value"]["tests_passed"]

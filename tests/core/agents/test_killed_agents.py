@@ -41,10 +41,10 @@ def log(folder: Path, row: list[Any]) -> None:
         os.close(file)
 
 
-def finished_requests(session: Session) -> list[int]:
+async def finished_requests(session: Session) -> list[int]:
     """List the numbers of the requests whose responses are recorded."""
     try:
-        rows = session.history.recorded(RUN).calls
+        rows = (await session.history.recorded(RUN)).calls
     except JournalError:
         return []
     return [
@@ -54,11 +54,11 @@ def finished_requests(session: Session) -> list[int]:
     ]
 
 
-async def drive(folder: Path, name: str) -> dict[str, Any]:
+async def drive(folder: Path) -> dict[str, Any]:
     """Start or resume the run, making the requested decisions, until it finishes."""
-    durable, world, server_module = modules()
+    _, host, steps, server_module = modules()
     server = server_module.Server(folder / "server")
-    step, answer = world.Killed.step, server_module.answer
+    step, answer = steps.Steps.step, server_module.answer
 
     @tool
     async def look(n: int) -> dict[str, Any]:
@@ -97,45 +97,44 @@ async def drive(folder: Path, name: str) -> dict[str, Any]:
     async with Session(
         root, tools=tools, toolsets=(), model=script.model, workers=1, journal=folder / "journal"
     ) as session:
-        finished = finished_requests(session)
+        finished = await finished_requests(session)
         result = await session.program(source=SOURCE, allowed_tools=ALLOWED, run_id=RUN)
         while result.status == "paused":
-            durable.decide(session, server)
+            await host.decide(session, server)
             result = await session.resume(RUN)
-        durable.check_rows(session)
+        await host.check_rows(session, result)
     return {
         "status": result.status,
         "value": result.value,
         "error": result.error.message if result.error else None,
         "stdout": result.stdout,
         "partial": result.partial,
-        "calls": durable.comparable_calls(result),
+        "calls": host.comparable_calls(result),
     }
 
 
-def modules() -> tuple[Any, Any, Any]:
+def modules() -> tuple[Any, ...]:
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
-    names = ("durable", "durable_world", "durable_server")
+    names = ("durable_fork", "durable_host", "durable_steps", "durable_server")
     found = [importlib.import_module(f"tests.fuzz.{name}") for name in names]
-    return found[0], found[1], found[2]
+    return tuple(found)
 
 
-def check_killed(folder: Path, points: list[int] | None, monkeypatch: pytest.MonkeyPatch) -> int:
+def check_killed(folder: Path, points: list[int] | None) -> int:
     """Kill hosts at these steps, each once, or at all; return the number of deaths."""
-    durable, _, _ = modules()
-    monkeypatch.setattr(durable, "drive", drive)
+    fork, *_ = modules()
     straight = folder / "straight"
     straight.mkdir()
-    assert durable.spawn(straight, "agent", None) == "ended", (straight / "wrong").read_text()
-    outcome = durable.outcome_of(straight)
+    assert fork.spawn(drive, straight, None) == "ended", (straight / "wrong").read_text()
+    outcome = fork.outcome_of(straight)
     assert outcome["status"] == "completed", outcome
     assert outcome["value"][2] == 3
     assert len((straight / "requests").read_text().splitlines()) == 3
     killed = 0
     for at in range(1, outcome["steps"] + 1) if points is None else points:
         place = folder / str(at)
-        deaths, problems = durable.one("agent", [at], straight, place)
+        deaths, problems = fork.one(drive, [at], straight, place)
         assert not problems, f"killed at step {at}: {problems}"
         killed += deaths
         rows = [json.loads(row) for row in (place / "requests").read_text().splitlines()]
@@ -148,6 +147,6 @@ def check_killed(folder: Path, points: list[int] | None, monkeypatch: pytest.Mon
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_killed_host_neither_repeats_nor_loses_a_half_done_child(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    assert check_killed(tmp_path, None, monkeypatch) > 50
+    assert check_killed(tmp_path, None) > 50

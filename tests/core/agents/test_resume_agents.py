@@ -108,7 +108,7 @@ async def test_finished_model_requests_are_answered_from_the_record(tmp_path: Pa
     root = folder(tmp_path)
     async with session_of(first, root, till) as session:
         paused = await session.program(source=SOURCE, allowed_tools=ALLOWED)
-        session.history.approve(paused.run_id, by="ann")
+        await session.history.approve(paused.run_id, by="ann")
     async with session_of(second, root, till) as session:
         result = await session.resume(paused.run_id)
     assert result.value == "1, paid 3"

@@ -101,7 +101,8 @@ async def test_attachments_are_stored_byte_for_byte_and_named_in_record_and_text
     assert Path(kept.path).suffix == ".png"
     assert Path(log.path).suffix == ".txt"
     assert f"Attachment 'chart.png': {kept.path}" in result.text
-    files = [p for p in Path(kept.path).parent.iterdir() if p.name != ".gitignore"]
+    folder = tmp_path.resolve() / ".ptc/artifacts"
+    files = [p for p in folder.rglob("*") if p.is_file() and p.name != ".gitignore"]
     assert len(files) == 2, "the same bytes are kept once"
 
 
@@ -116,7 +117,7 @@ async def test_hostile_attachment_name_never_leaves_the_folder(tmp_path: Path, n
     (ref,) = result.attachments
     assert isinstance(ref, AttachmentRef)
     assert ref.name == name
-    assert Path(ref.path).parent == tmp_path.resolve() / ".ptc/artifacts/attachments"
+    assert Path(ref.path).parent == tmp_path.resolve() / ".ptc/artifacts" / ref.id[:2]
 
 
 @pytest.mark.parametrize(
@@ -147,6 +148,16 @@ async def test_attachment_reference_is_forwarded_without_a_second_copy(tmp_path:
     assert second.attachments == (ref,)
 
 
+async def test_path_of_a_reference_is_ignored(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"s")
+    first = await call(tmp_path, ToolResult.success(attachments=[Attachment("a", "a/b", b"1")]))
+    (ref,) = first.attachments
+    assert isinstance(ref, AttachmentRef)
+    foreign = replace(ref, path=str(tmp_path / "secret"))
+    result = await call(tmp_path, ToolResult.success(attachments=[foreign]))
+    assert result.attachments == (ref,)
+
+
 async def test_reference_to_anything_but_an_attachment_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"s")
     first = await call(tmp_path, ToolResult.success(attachments=[Attachment("a", "a/b", b"1")]))
@@ -157,8 +168,9 @@ async def test_reference_to_anything_but_an_attachment_is_refused(tmp_path: Path
     (folder / f"{digest}.bin").symlink_to(tmp_path / "secret")
     (folder / f"{'0' * 64}.bin").write_bytes(b"other")
     for bad in (
-        replace(ref, path=str(tmp_path / "secret")),
-        replace(ref, path=str(folder / "../attachments" / Path(ref.path).name)),
+        replace(ref, id=f"../{ref.id[:2]}/{ref.id}"),
+        replace(ref, id=""),
+        replace(ref, id=ref.id[:16]),
         replace(ref, id=digest, path=str(folder / f"{digest}.bin")),
         replace(ref, id="0" * 64, path=str(folder / f"{'0' * 64}.bin")),
         replace(ref, id="1" * 64, path=str(folder / f"{'1' * 64}.bin")),

@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from ptc import ApprovalRequest, Decision, Limits, RunResult, Session
-from ptc._journal._journal import Entry, Lease
-from ptc._journal._sqlite import SqliteJournal
-from ptc._runs import _history
+from ptc.journal import _sqlite
+from ptc.journal._journal import Entry, Lease
+from ptc.journal._sqlite import SqliteJournal
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ class Trees:
         tools = world.tools(self.server, Stopping.step)
         options: dict[str, Any] = {"tools": tools, "toolsets": (), "journal": ":memory:"}
         self.straight = Session(root, approver=approver, **options)
-        self.broken = Session(root, **options)
+        self.broken = Session(root, max_attempts=1_000, **options)
         self._root = root
         self._chance = Random(7)
 
@@ -94,19 +94,19 @@ class Trees:
         """Decide of some of the calls that wait, one at least, and resume."""
         history = self.broken.history
         # None, if it was stopped between the decision and the resume.
-        waiting = history.pending(run)
+        waiting = await history.pending(run)
         some = self._chance.randint(min(1, len(waiting)), len(waiting))
         for call in self._chance.sample(waiting, some):
             n = call.arguments["n"]
             if call.kind == "approval" and n == REJECTED:
-                history.reject(run, call.call, comment="not this one", by="ann")
+                await history.reject(run, call.call, comment="not this one", by="ann")
             elif call.kind == "approval":
-                history.approve(run, call.call, by="ann")
+                await history.approve(run, call.call, by="ann")
             elif self.was_taken(call):
                 answer = self.world.answer(call.tool, n)
-                history.settle(run, call.call, "done", value=answer, by="ann")
+                await history.settle(run, call.call, "done", value=answer, by="ann")
             else:
-                history.settle(run, call.call, "again", by="ann")
+                await history.settle(run, call.call, "again", by="ann")
         return await self.broken.resume(run)
 
     def was_taken(self, call: Any) -> bool:
@@ -138,7 +138,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
 async def test_interrupted_call_trees_have_each_effect_once_and_equal_values(
     count: int, world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_history, "SqliteJournal", Stopping)
+    monkeypatch.setattr(_sqlite, "SqliteJournal", Stopping)
     trees, chance, pieces = Trees(tmp_path, world), Random(12), 0
     async with AsyncExitStack() as stack:
         for session in (trees.straight, trees.broken):

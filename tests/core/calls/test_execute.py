@@ -29,7 +29,7 @@ from ptc import (
     tool,
 )
 from ptc._calls._execute import run_function
-from ptc._journal._journal import CallRow
+from ptc.journal._journal import CallRow
 
 from ..ready_session import ready_session
 
@@ -441,7 +441,7 @@ async def interrupt_twice(
                         source="await ctx.pay()", allowed_tools=["pay"], run_id="r"
                     )
                     group.cancel_scope.cancel()
-            [row] = session.history.recorded("r").calls
+            [row] = (await session.history.recorded("r")).calls
     finally:
         limiter.total_tokens = tokens
         if paid:

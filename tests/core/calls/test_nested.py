@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ptc._calls._nested import NestedCalls
-from ptc._journal._journal import CallEnd, CallRow, PendingRow, RunRecord, RunRow
 from ptc._records._result import CallStatus
+from ptc.journal._journal import CallEnd, CallRow, PendingRow, RunRecord, RunRow
 
 RUN = RunRow("r", "", "s.py", b"{}", b"{}", 1, 0.0, 1)
 

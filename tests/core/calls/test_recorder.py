@@ -13,10 +13,10 @@ import anyio.lowlevel
 import pytest
 
 from ptc import Session, ToolContext, ToolError, define_tool
-from ptc._journal._journal import CallEnd, CallRow, RunRow
-from ptc._journal._location import journal_of
-from ptc._journal._sqlite import SqliteJournal
 from ptc.errors import JournalError
+from ptc.journal._journal import CallEnd, CallRow, RunRow
+from ptc.journal._location import journal_of
+from ptc.journal._sqlite import SqliteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -35,7 +35,7 @@ async def test_call_is_recorded_before_and_after_its_execution(tmp_path: Path) -
 
     async def put(arguments: Mapping[str, Any], ctx: ToolContext) -> int:
         keys.append(ctx.idempotency_key)
-        meanwhile.append(session.history.recorded("r").calls[ctx.seq - 1])
+        meanwhile.append((await session.history.recorded("r")).calls[ctx.seq - 1])
         if arguments["n"] == 2:
             raise ToolError("no", code="empty", details={"n": 2})
         if arguments["n"] == 3:
@@ -52,7 +52,7 @@ async def run(ctx, inputs):
 """
     async with Session(tmp_path, tools=[put_tool], toolsets=()) as session:
         await session.program(source=source, allowed_tools=["put"], run_id="r")
-        rows = session.history.recorded("r").calls
+        rows = (await session.history.recorded("r")).calls
     assert [row.path for row in rows] == ["1", "2", "3", "4"], "as they were made"
     assert [row.end and row.end.status for row in rows] == [
         "succeeded",
@@ -90,7 +90,7 @@ async def test_unrecordable_outcome_does_not_fail_the_call(tmp_path: Path) -> No
         with closing(sqlite3.connect(file)) as db, db:
             db.execute("ALTER TABLE gone RENAME TO calls")
     async with Session(root, tools=[put_tool], toolsets=(), journal=file) as session:
-        [row] = session.history.recorded("r").calls
+        [row] = (await session.history.recorded("r")).calls
         assert row.end is None, "that it ended is not known, and nobody says that it failed"
 
 
@@ -109,11 +109,10 @@ async def run(ctx, inputs):
     async with Session(tmp_path) as session:
         result = await session.program(source=made, allowed_tools=["write", "edit"], run_id="r")
         assert (result.status, result.value) == ("completed", "outside_root"), result.error
-        session.history.journal.flush()
+        rows = (await session.history.recorded("r")).calls
         place = journal_of(tmp_path)
         files = [path for path in place.parent.iterdir() if path.name.startswith(place.name)]
         data = b"".join(path.read_bytes() for path in files)
-        rows = session.history.recorded("r").calls
     assert [row.tool for row in rows] == ["write", "edit", "write"]
     assert b'"bytes":26,"sha256":"d6ec6898de87ddac' in rows[0].arguments
     assert b"a.txt" in data
@@ -133,7 +132,7 @@ async def test_failure_with_unserializable_details_is_recorded(tmp_path: Path) -
         source = "async def run(ctx, inputs):\n    await ctx.look()\n"
         result = await session.program(source=source, allowed_tools=["look"], run_id="r")
         assert result.status == "failed"
-        [row] = session.history.recorded("r").calls
+        [row] = (await session.history.recorded("r")).calls
     assert row.end is not None
     assert b'"code":"odd"' in row.end.body
     assert b'"left_out"' in row.end.body
@@ -194,13 +193,13 @@ async def run(ctx, inputs):
         [waiting] = paused.pending
         assert waiting.prompt == "(approval_prompt failed: RuntimeError)"
         assert waiting.defaults == {"n": 3}
-        session.history.approve("r", by="ann", comment="fine")
+        await session.history.approve("r", by="ann", comment="fine")
         again = await session.resume("r")
         assert [p.call for p in again.pending] == ["2"], "the same once more is asked about anew"
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         assert (await session.resume("r")).unwrap() == ["empty", "empty"]
-        recorded = session.history.recorded("r")
-        assert session.history.pending("r") == ()
+        recorded = await session.history.recorded("r")
+        assert await session.history.pending("r") == ()
     assert [row.end and row.end.status for row in recorded.calls] == ["failed", "failed"]
     assert (recorded.decisions[0].by, recorded.decisions[0].comment) == ("ann", "fine")
     assert all(decision.at_ms for decision in recorded.decisions)
@@ -222,9 +221,9 @@ async def test_warning_lists_at_most_five_completed_effects(
         end = CallEnd("not_started", False, b"[false,false,{}]", 2, 0.1)
         journal.append(lease, CallRow(refused, "put", b"{}", "", True, 1, 0, 1, end=end))
         journal.end_run(lease, "failed", b"{}", 3)
-        warning = session.history.warning_of("r")
+        warning = await session.history.warning_of("r")
         with pytest.raises(JournalError, match="there is no run"):
-            session.history.warning_of("s")
+            await session.history.warning_of("s")
     listed = [line for line in str(warning).splitlines() if line.startswith("- ")]
     assert len(listed) == lines
     assert (warning is None) is (effects == 0)
@@ -257,13 +256,13 @@ async def test_script_waits_while_the_journal_is_behind(tmp_path: Path) -> None:
             async with anyio.create_task_group() as group:
                 group.start_soon(run)
                 try:
-                    while not journal._writer._signals:  # nobody waits for the writer yet
+                    while not journal._writer._barriers:  # nobody waits for the writer yet
                         await anyio.sleep(0.001)
                     held = asked
                     assert journal.behind
                 finally:
                     journal._db.lock.release()
-        rows = session.history.recorded("r").calls
+        rows = (await session.history.recorded("r")).calls
     assert held in (8, 9), "32 MiB, and what was under way"
     assert results[0].value == 20 * (4 << 20)
     assert len(rows) == asked == 20

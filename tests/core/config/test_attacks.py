@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ptc import Session, UsageError
@@ -170,7 +171,7 @@ def test_table_in_pyproject_counts_only_while_trusted(root: Path) -> None:
 def test_broken_or_hostile_configuration_does_not_break_other_sessions(root: Path) -> None:
     for text in ("tools = 5", "tools = [1]", "[", "tools = ['\\u0000.py']", "x = " + "[" * 5_000):
         (root / "ptc.toml").write_text(text)
-        Session(root=root, journal=":memory:").history.close()
+        anyio.run(Session(root=root, journal=":memory:").history.close)
 
 
 async def test_cached_bytecode_beside_a_tools_file_is_ignored(root: Path) -> None:

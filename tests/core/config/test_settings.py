@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
@@ -90,7 +91,7 @@ def write(folder: Path) -> Write:
 
 def open_it() -> Session:
     session = Session.from_config()
-    session.history.close()
+    anyio.run(session.history.close)
     return session
 
 
@@ -103,6 +104,11 @@ def rejects_101(session: Session) -> bool:
 def keyed(session: Session) -> Any:
     values = session._direct._shared.environment.values.get("keyed")
     return getattr(values, "api_key", None)
+
+
+def bounds_of(session: Session) -> Any:
+    """The bounds of the runs that stay in the journal."""
+    return session.history.retention._retention
 
 
 def server_of(session: Session) -> Any:
@@ -161,7 +167,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
     ),
     "journal": (
         'root = "sub"\njournal = "runs.sqlite3"',
-        lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
+        lambda s: s.history._store.source == Path.cwd() / "runs.sqlite3",
         True,
     ),
     "mcp_servers": (
@@ -174,10 +180,18 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: (server_of(s) or ())[:4],
         ("shop", "npx", ("shop",), {}),
     ),
-    "retention_days": ("retention_days = 7", lambda s: s.history._retention, 7),
+    "retention_days": ("retention_days = 7", lambda s: bounds_of(s).max_age_ms, 7 * 86_400_000),
+    "retention_runs": ("retention_runs = 7", lambda s: bounds_of(s).max_runs, 7),
+    "retention_bytes": ("retention_bytes = 7", lambda s: bounds_of(s).max_bytes, 7),
+    "max_attempts": ("max_attempts = 7", lambda s: s.history.max_attempts, 7),
+    "store_source": (
+        "store_source = false",
+        lambda s: s._runner._programs._store_source,
+        False,
+    ),
     "journal_in_root": (
         'journal = "runs.sqlite3"\njournal_in_root = true',
-        lambda s: s.history._path == Path.cwd() / "runs.sqlite3",
+        lambda s: s.history._store.source == Path.cwd() / "runs.sqlite3",
         True,
     ),
     "webhook": (

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from ptc import JournalError, Session, ToolContext, UsageError, tool
-from ptc._journal._documents import Document, Documents
-from ptc._journal._sqlite import SqliteJournal
+from ptc.journal._documents import Document, Documents
+from ptc.journal._sqlite import SqliteJournal
+from ptc.journal._tables import MIGRATIONS
 from ptc.testing import tool_context
+
+from .test_journal import closing_now
 
 
 @pytest.fixture
@@ -24,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def documents(file: Path) -> Iterator[Documents]:
-    with closing(SqliteJournal(file)) as journal:
+    with closing_now(SqliteJournal(file)) as journal:
         yield journal.documents
 
 
@@ -38,7 +41,7 @@ def test_change_counts_versions_and_outlives_the_process(documents: Documents, f
     assert (first.name, first.version, first.data) == ("a", 1, [1])
     assert documents.change("a", added({"x": None})).version == 2
     documents.change("b/c", lambda old: old)
-    with closing(SqliteJournal(file)) as again:
+    with closing_now(SqliteJournal(file)) as again:
         found = again.documents.read("a")
         assert found is not None
         assert (found.version, found.data) == (2, [1, {"x": None}])
@@ -89,7 +92,7 @@ def test_concurrent_changes_are_applied_one_after_another(file: Path) -> None:
     together = threading.Barrier(4)
 
     def work() -> None:
-        with closing(SqliteJournal(file)) as journal:
+        with closing_now(SqliteJournal(file)) as journal:
             together.wait(20)
             for number in range(10):
                 journal.documents.change("a", added(number))
@@ -99,7 +102,7 @@ def test_concurrent_changes_are_applied_one_after_another(file: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    with closing(SqliteJournal(file)) as journal:
+    with closing_now(SqliteJournal(file)) as journal:
         found = journal.documents.read("a")
     assert found is not None
     assert (found.version, sorted(found.data)) == (40, sorted([*range(10)] * 4))
@@ -114,10 +117,10 @@ def test_old_versions_are_deleted(documents: Documents, file: Path) -> None:
 
 
 def test_journal_of_the_version_before_is_migrated(file: Path) -> None:
-    SqliteJournal(file).close()
+    file.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(file)) as db, db:
-        db.executescript("DROP TABLE documents; PRAGMA user_version=5")
-    with closing(SqliteJournal(file)) as journal:
+        db.executescript(";".join((*MIGRATIONS[:5], "PRAGMA user_version=5")))
+    with closing_now(SqliteJournal(file)) as journal:
         assert journal.documents.change("a", added(1)).version == 1
 
 

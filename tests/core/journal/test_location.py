@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from ptc import Limits, Session, UsageError, define_tool, tool
-from ptc._journal._location import default_journal, former_journal, journal_of, lies_in
 from ptc.errors import JournalError
+from ptc.journal._location import default_journal, former_journal, journal_of, lies_in
 from ptc_tools import bash, read
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -89,7 +89,7 @@ async def test_every_path_to_a_root_leads_to_one_journal(
         await session.program(source="1 + 1", run_id="r")
     for name in (".", str(tmp_path / "link"), f"{root}/../root"):
         async with Session(name) as session:
-            assert [run.run_id for run in session.history.runs()] == ["r"]
+            assert [run.run_id for run in await session.history.runs()] == ["r"]
 
 
 @pytest.mark.parametrize("name", ["a b/ü", "x" * 200, "-", "\n", "..."])
@@ -177,7 +177,7 @@ async def test_script_with_shell_cannot_forge_approval(root: Path, state: Path) 
         again = await session.resume(waiting.run_id)
         assert again.status == "paused"
         assert paid == []
-        session.history.approve(waiting.run_id, by="ann")
+        await session.history.approve(waiting.run_id, by="ann")
         assert (await session.resume(waiting.run_id)).unwrap() == "paid"
     assert paid == [7]
 
@@ -291,7 +291,7 @@ async def test_default_inside_root_falls_back_to_memory_with_warning(
     async with Session(root, journal_in_root=True) as session:
         assert (await session.program(source="1 + 1", run_id="r")).ok
     async with Session(root, toolsets=(), tools=[read]) as session:
-        assert [run.run_id for run in session.history.runs()] == ["r"]
+        assert [run.run_id for run in await session.history.runs()] == ["r"]
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])
@@ -315,7 +315,7 @@ async def test_former_journal_is_reported_once_and_left_unchanged(
     before = former.read_bytes()
     async with Session(root) as session:
         await session.program(source="1 + 1", run_id="new")
-        assert [run.run_id for run in session.history.runs()] == ["new"]
+        assert [run.run_id for run in await session.history.runs()] == ["new"]
     [record] = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert f"ptc runs --journal {former}" in record.getMessage()
     assert "--journal-in-root" in record.getMessage()
@@ -336,7 +336,7 @@ async def test_run_of_earlier_version_resumes_with_journal_in_root(root: Path, s
     with pytest.raises(UsageError, match="lies inside the root"):
         Session(root, tools=[pay], journal=former)
     async with Session(root, tools=[pay], journal=former, journal_in_root=True) as session:
-        session.history.approve("old", by="ann")
+        await session.history.approve("old", by="ann")
         assert (await session.resume("old")).unwrap() == "paid"
     assert paid == [1]
 
@@ -346,12 +346,12 @@ def test_default_journal_creates_nothing(root: Path, state: Path) -> None:
     assert not state.exists()
 
 
-def test_damaged_journal_is_not_replaced(root: Path, state: Path) -> None:
+async def test_damaged_journal_is_not_replaced(root: Path, state: Path) -> None:
     place = journal_of(root)
     place.parent.mkdir(parents=True)
     place.write_bytes(b"not a database" * 1_000)
     with pytest.raises(JournalError):
-        Session(root, journal=place).history.open()
+        await Session(root, journal=place).history.open()
     assert place.read_bytes() == b"not a database" * 1_000
 
 
@@ -360,7 +360,7 @@ async def test_copy_of_a_journal_can_be_opened(root: Path, state: Path, tmp_path
         await session.program(source="1 + 1", run_id="r")
     shutil.copy(journal_of(root), tmp_path / "copy")
     async with Session(root, journal=tmp_path / "copy") as session:
-        assert [run.run_id for run in session.history.runs()] == ["r"]
+        assert [run.run_id for run in await session.history.runs()] == ["r"]
     with sqlite3.connect(tmp_path / "copy") as db:
         assert db.execute("SELECT count(*) FROM runs").fetchone() == (1,)
     db.close()

@@ -1,14 +1,17 @@
-"""Retention: opening a session deletes expired runs, a bounded number, and only ended ones."""
+"""Retention: a session deletes expired runs in the background, and only those that ended."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from ptc import Session, tool
-from ptc._runs import _history
+from ptc._runs._retention import Retention, delete_old_runs
+from ptc.journal import CallEnd, CallRow, EventRow, Journal, RunQuery, RunRow, open_journal
 
 DAY_MS = 86_400_000
 
@@ -45,12 +48,14 @@ def age(folder: Path, days: float) -> None:
 
 
 async def names(session: Session) -> set[str]:
+    """Return the runs after the retention of a session has done its work."""
     async with session:
-        return {run.run_id for run in session.history.runs()}
+        await session.history.retention.first_pass()
+        return {run.run_id for run in await session.history.runs()}
 
 
 @pytest.mark.anyio
-async def test_expired_runs_are_deleted_when_a_session_opens(tmp_path: Path) -> None:
+async def test_expired_runs_are_deleted_after_a_session_opens(tmp_path: Path) -> None:
     async with create(tmp_path, None) as session:
         await session.program(source="1 + 1", run_id="done")
         paused = await session.program(
@@ -68,18 +73,60 @@ async def test_expired_runs_are_deleted_when_a_session_opens(tmp_path: Path) -> 
     assert left <= 1
 
 
+async def record(journal: Journal, run_ids: Iterable[str], body: bytes = b"1") -> None:
+    """Record runs that ended one after the other, with a call and an event each."""
+    for at_ms, run_id in enumerate(run_ids, 1):
+        lease = journal.start_run(RunRow(run_id, "1", "s.py", b"{}", b"{}", 7, 1.5, at_ms))
+        end = CallEnd("succeeded", True, body, 2, 0.0)
+        journal.append(lease, CallRow("1", "look", b"{}", "key", False, 1, 1, 1, "", end))
+        journal.append(lease, EventRow(1, 1, "log", 1, b"1"))
+        journal.end_run(lease, "completed", b"{}", at_ms)
+        await journal.barrier(lease)
+
+
 @pytest.mark.anyio
-async def test_one_start_deletes_a_bounded_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("bounds", "left"),
+    [
+        (Retention(max_runs=3), {"r5", "r6", "r7", "open"}),
+        (Retention(max_bytes=25_000), {"r6", "r7", "open"}),
+        (Retention(max_runs=1, max_bytes=25_000), {"r7", "open"}),
+        (Retention(max_runs=0), {"open"}),
+        (Retention(max_runs=9, max_bytes=10**9), {"open", *(f"r{n}" for n in range(8))}),
+    ],
+)
+async def test_oldest_runs_beyond_a_bound_are_deleted(
+    tmp_path: Path, bounds: Retention, left: set[str]
 ) -> None:
-    monkeypatch.setattr(_history, "_MOST_DELETED", 2)
-    async with create(tmp_path, None) as session:
-        for number in range(5):
-            await session.program(source="1", run_id=f"run{number}")
-    age(tmp_path, 2)
-    assert await names(create(tmp_path, 1)) == {"run2", "run3", "run4"}
-    assert await names(create(tmp_path, 1)) == {"run4"}
-    assert await names(create(tmp_path, 1)) == set()
+    journal = open_journal(tmp_path / "runs.sqlite3")
+    await journal.barrier(journal.start_run(RunRow("open", "1", "s.py", b"{}", b"{}", 7, 1.5, 1)))
+    await record(journal, [f"r{number}" for number in range(8)], b'"%s"' % (b"x" * 10_000))
+    counts: list[int] = []
+    deleted = await delete_old_runs(journal, bounds, share=0.5, on_progress=counts.append)
+    assert deleted == 9 - len(left) == (counts or [0])[-1]
+    assert {run.run_id for run in await journal.runs()} == left
+    await journal.close()
+    with sqlite3.connect(tmp_path / "runs.sqlite3") as db:
+        for table in ("calls", "events"):
+            rows = db.execute(f"SELECT count(DISTINCT run) FROM {table}").fetchone()  # noqa: S608
+            assert rows == (len(left) - 1,)
+    db.close()
+
+
+@pytest.mark.anyio
+async def test_cancelled_deletion_leaves_whole_runs(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path / "runs.sqlite3")
+    await record(journal, [f"r{number:02}" for number in range(60)])
+    with anyio.CancelScope() as scope:
+        await delete_old_runs(
+            journal, Retention(max_runs=5), share=0.5, on_progress=lambda _: scope.cancel()
+        )
+    left = [run.run_id for run in await journal.runs(RunQuery(limit=100))]
+    assert len(left) == 40
+    for run_id in left:
+        record_of_run = await journal.load(run_id)
+        assert len(record_of_run.calls) == record_of_run.events[1] == 1
+    await journal.close()
 
 
 @pytest.mark.anyio

@@ -60,7 +60,7 @@ async def run(
 async def save_order(session: Session, **options: Any) -> SavedProgram:
     """Save `ORDER` as the program ``order``."""
     done = await run(session, ORDER, {"item": "tea", "count": 2}, ["price", "pay"])
-    return session.save_program(done.run_id, name="order", **options)
+    return await session.save_program(done.run_id, name="order", **options)
 
 
 BUY = """
@@ -98,7 +98,7 @@ async def save_buy(session: Session, source: str = BUY) -> None:
     assert paused.status == "paused", paused.error
     done = await session.approve(paused.run_id, by="ann", resume=True)
     assert done.ok
-    session.save_program(done.run_id, name="buy", description="Buy.")
+    await session.save_program(done.run_id, name="buy", description="Buy.")
 
 
 async def start_buying(root: Path, shop: Shop) -> RunResult:

@@ -88,7 +88,7 @@ async def run(ctx, inputs):
     async with shop.session(tmp_path) as session:
         await save_order(session)
         done = await run(session, nested, {"items": ["a"]}, ["*"])
-        saved = session.save_program(done.run_id, name="orders", description="Order all.")
+        saved = await session.save_program(done.run_id, name="orders", description="Order all.")
         assert set(saved.allowed_tools) == {"order", "price", "pay"}
         assert (await session.tool("orders", {"items": ["ab", "c"]})).unwrap() == [2, 1]
         refused = await session.tool(
@@ -99,7 +99,7 @@ async def run(ctx, inputs):
         # Calls of a branch that was not taken are pinned with the tools that they need.
         branch = nested.replace("return [", "return []; [")
         idle = await run(session, branch, {"items": ["a"]}, ["*"])
-        saved = session.save_program(idle.run_id, name="orders", description="Order all.")
+        saved = await session.save_program(idle.run_id, name="orders", description="Order all.")
         assert set(saved.allowed_tools) == {"order", "price", "pay"}
 
 
@@ -111,9 +111,9 @@ async def run(ctx, inputs):
 """
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
         done = await run(session, first, {"n": 0}, [])
-        session.save_program(done.run_id, name="down", description="Count.")
+        await session.save_program(done.run_id, name="down", description="Count.")
         done = await run(session, again, {"n": 1}, ["down"])
-        saved = session.save_program(done.run_id, name="down", description="Count.")
+        saved = await session.save_program(done.run_id, name="down", description="Count.")
         assert saved.allowed_tools == ("down",)
         assert (await session.tool("down", {"n": 3})).unwrap() == 3
         deep = await session.tool("down", {"n": 99})
@@ -125,7 +125,7 @@ async def test_failure_of_the_script_is_an_error_with_its_line_and_status(tmp_pa
     source = "async def run(ctx, inputs):\n    return 10 / inputs['n']"
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
         done = await run(session, source, {"n": 2}, [])
-        session.save_program(done.run_id, name="part", description="Divide.")
+        await session.save_program(done.run_id, name="part", description="Divide.")
         failed = await session.tool("part", {"n": 0})
         assert failed.error is not None
         assert failed.error.code == "program_failed"
@@ -144,7 +144,7 @@ async def test_value_larger_than_the_output_of_a_run_reaches_the_caller_whole(
     length = "async def run(ctx, inputs):\n    return len(await ctx.text(n=100_000))"
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
         done = await run(session, source, {"n": 2}, [])
-        session.save_program(done.run_id, name="text", description="Text.")
+        await session.save_program(done.run_id, name="text", description="Text.")
         assert (await run(session, length, {}, ["text"])).value == 100_000
         limits = Limits(max_tool_result_bytes=50_000)
         short = await session.program(source=length, allowed_tools=["text"], limits=limits)
@@ -155,7 +155,7 @@ async def test_value_larger_than_the_output_of_a_run_reaches_the_caller_whole(
 async def test_limits_of_the_calling_run_hold_inside_a_saved_program(tmp_path: Path) -> None:
     async with Shop().session(tmp_path) as session:
         done = await run(session, QUOTE, {"items": ["a"]}, ["price"])
-        session.save_program(done.run_id, name="quote", description="Quote.")
+        await session.save_program(done.run_id, name="quote", description="Quote.")
         source = "async def run(ctx, inputs):\n    return await ctx.quote(items=['a', 'b', 'c'])"
         few = await session.program(
             source=source, allowed_tools=["quote", "price"], limits=Limits(max_tool_calls=5)
@@ -175,7 +175,7 @@ async def run(ctx, inputs):
         (e.kind, e.call.tool if e.call else "")
     )) as session:  # fmt: skip
         done = await run(session, source, {}, ["*"])
-        session.save_program(done.run_id, name="look", description="Look.")
+        await session.save_program(done.run_id, name="look", description="Look.")
         seen.clear()
         assert (await session.tool("look")).unwrap() == ["price"]
     started = [name for kind, name in seen if kind == "tool_started"]
@@ -193,7 +193,7 @@ async def test_error_of_a_pinned_tool_reaches_the_caller(tmp_path: Path) -> None
     source = "async def run(ctx, inputs):\n    return await ctx.stock(item=inputs['item'])"
     async with Session(tmp_path, tools=[stock], toolsets=(), journal=":memory:") as session:
         done = await run(session, source, {"item": "a"}, ["stock"])
-        session.save_program(done.run_id, name="count", description="Count.")
+        await session.save_program(done.run_id, name="count", description="Count.")
         failed = await session.tool("count", {"item": "none"})
     assert failed.error is not None
     assert "there is none" in failed.error.message
@@ -208,7 +208,7 @@ async def run(ctx, inputs):
 """
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
         done = await run(session, source, {"text": "a"}, [])
-        session.save_program(done.run_id, name="note", description="Note.")
+        await session.save_program(done.run_id, name="note", description="Note.")
         noted = await session.tool("note", {"text": "hello"})
         outer = "async def run(ctx, inputs):\n    return await ctx.note(text='bye')"
         used = await run(session, outer, {}, ["note"])
@@ -225,9 +225,10 @@ async def test_value_over_its_limit_without_a_schema_is_an_error_with_its_file(
     source = "async def run(ctx, inputs):\n    return 'x' * inputs['n'] if inputs['n'] else None"
     async with Session(tmp_path, toolsets=(), journal=":memory:") as session:
         done = await run(session, source, {"n": 0}, [], limits=Limits(max_tool_result_bytes=500))
-        saved = session.save_program(done.run_id, name="text", description="Text.")
+        saved = await session.save_program(done.run_id, name="text", description="Text.")
         assert saved.output_schema is None
         large = await session.tool("text", {"n": 1_000})
     assert large.error is not None
     assert large.error.code == "result_too_large"
-    assert Path(str(large.error.details["artifact"])).stat().st_size == 1_002
+    stored = str(large.error.details["artifact"]).removeprefix("sha256:")
+    assert session.artifacts.path(stored).stat().st_size == 1_002

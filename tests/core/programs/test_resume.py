@@ -21,7 +21,7 @@ async def test_rejection_inside_a_saved_program_reaches_the_script(tmp_path: Pat
     shop = Shop()
     await start_buying(tmp_path, shop)
     async with buying_session(tmp_path, shop) as session:
-        session.history.reject("r", by="ann", comment="too much")
+        await session.history.reject("r", by="ann", comment="too much")
         done = await session.resume("r")
     assert done.value[0] == "program_failed"
     assert "too much" in done.value[1]
@@ -36,7 +36,7 @@ async def test_restarted_call_fails_without_the_version_it_began_with(tmp_path: 
         await save_buy(session, BUY.replace('"v1"', '"v2"'))
         session.delete_program("buy", 1)
         shop.paid[:] = paid
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         done = await session.resume("r")
     assert done.value[0] == "program_outdated"
     assert "this call began with version 1: saved program 'buy' has no version 1" in done.value[1]
@@ -51,7 +51,7 @@ async def test_restarted_call_is_refused_if_its_version_was_replaced(tmp_path: P
         session.delete_program("buy")
         await save_buy(session, BUY.replace('"v1"', '"v2"'))
         shop.paid[:] = paid
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         done = await session.resume("r")
     assert done.value[0] == "program_outdated"
     assert "this call began with a version 1 that was replaced since then" in done.value[1]
@@ -69,7 +69,7 @@ async def test_tool_that_changes_during_a_pause_stops_the_program(tmp_path: Path
         raise AssertionError
 
     async with buying_session(tmp_path, shop, changed) as session:
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         done = await session.resume("r")
     assert done.value[0] == "program_outdated"
     assert "parameter `by` is new" in done.value[1]
@@ -102,7 +102,7 @@ async def test_effects_of_a_saved_program_are_rolled_back(tmp_path: Path) -> Non
     source = "async def run(ctx, inputs):\n    return [await ctx.put(n=n) for n in inputs['n']]"
     async with Shop().session(tmp_path, put) as session:
         done = await run(session, source, {"n": [1]}, ["put"])
-        session.save_program(done.run_id, name="puts", description="Put.")
+        await session.save_program(done.run_id, name="puts", description="Put.")
         script = "async def run(ctx, inputs):\n    return await ctx.puts(n=[1, 2])"
         used = await run(session, script, {}, ["puts", "put"])
         steps = (await session.rollback(used.run_id)).steps

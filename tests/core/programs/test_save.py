@@ -33,23 +33,23 @@ async def run(ctx, inputs):
 """
     async with Shop().session(tmp_path, unused) as session:
         done = await run(session, source, {"buy": False}, ["*"])
-        saved = session.save_program(done.run_id, name="maybe", description="Maybe.")
+        saved = await session.save_program(done.run_id, name="maybe", description="Maybe.")
         assert saved.allowed_tools == ("price", "pay")
-        chosen = session.save_program(
+        chosen = await session.save_program(
             done.run_id, name="maybe", description="Maybe.", allowed_tools=["pr*"]
         )
         assert (chosen.allowed_tools, chosen.version) == (("price",), 2)
         with pytest.raises(UsageError, match="there is no tool 'prise'"):
-            session.save_program(done.run_id, name="x", allowed_tools=["prise"])
+            await session.save_program(done.run_id, name="x", allowed_tools=["prise"])
         narrow = await run(session, QUOTE, {"items": []}, ["price"])
         with pytest.raises(UsageError, match="was not allowed to call 'pay'"):
-            session.save_program(narrow.run_id, name="x", allowed_tools=["price", "pay"])
+            await session.save_program(narrow.run_id, name="x", allowed_tools=["price", "pay"])
 
 
 async def test_toolset_of_programs_may_be_allowed_before_there_is_one(tmp_path: Path) -> None:
     async with Shop().session(tmp_path, allowed_tools=["programs", "price"]) as session:
         done = await session.program(source=QUOTE, inputs={"items": ["a"]})
-        session.save_program(done.run_id, name="quote", description="Quote.")
+        await session.save_program(done.run_id, name="quote", description="Quote.")
         assert list(session.select_tools()) == ["quote", "price"]
         source = "async def run(ctx, inputs):\n    return await ctx.quote(items=['abc'])"
         assert (await session.program(source=source)).unwrap() == [3]
@@ -59,27 +59,27 @@ async def test_runs_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
     async with Shop().session(tmp_path, record_direct_calls=True) as session:
         failed = await session.program(source="def run(ctx, inputs):\n    return 1 / 0")
         with pytest.raises(UsageError, match="cannot be saved: it is failed"):
-            session.save_program(failed.run_id, name="x", description="x")
+            await session.save_program(failed.run_id, name="x", description="x")
         await session.tool("price", {"item": "a"})
-        direct = session.history.runs(1)[0].run_id
+        direct = (await session.history.runs(1))[0].run_id
         with pytest.raises(UsageError, match="it is a direct call of a tool"):
-            session.save_program(direct, name="x", description="x")
+            await session.save_program(direct, name="x", description="x")
         with pytest.raises(JournalError):
-            session.save_program("missing", name="x", description="x")
+            await session.save_program("missing", name="x", description="x")
         plain = await run(session, QUOTE, {"items": ["a"]}, ["price"])
         with pytest.raises(UsageError, match="description must be text"):
-            session.save_program(plain.run_id, name="x")
+            await session.save_program(plain.run_id, name="x")
         with pytest.raises(UsageError, match="there is a tool of that name; choose another name"):
-            session.save_program(plain.run_id, name="pay", description="x")
+            await session.save_program(plain.run_id, name="pay", description="x")
         with pytest.raises(UsageError, match="cannot name a program"):
-            session.save_program(plain.run_id, name="../x", description="x")
+            await session.save_program(plain.run_id, name="../x", description="x")
         with pytest.raises(UsageError, match="the schemas do not accept run"):
-            session.save_program(
+            await session.save_program(
                 plain.run_id, name="x", description="x", input_schema={"type": "object",
                 "properties": {"items": {"type": "string"}}},
             )  # fmt: skip
         with pytest.raises(UsageError, match='"type": "object"'):
-            session.save_program(
+            await session.save_program(
                 plain.run_id, name="x", description="x", input_schema={"type": ["object", "null"]}
             )
         assert session.saved_programs() == ()
@@ -137,12 +137,12 @@ async def test_rules_are_saved_as_text_or_refused(tmp_path: Path) -> None:
         allowed: list[str | Allow] = ["price", rule]
         done = await run(session, ORDER, {"item": "tea", "count": 2}, allowed)
         with pytest.raises(UsageError, match="rules on arguments, which are not recorded: pass"):
-            session.save_program(done.run_id, name="order")
+            await session.save_program(done.run_id, name="order")
         with pytest.raises(UsageError, match="cannot be stored as text"):
-            session.save_program(
+            await session.save_program(
                 done.run_id, name="order", allowed_tools=[Allow("pay", amount=lambda a: a < 9)]
             )
-        saved = session.save_program(done.run_id, name="order", allowed_tools=allowed)
+        saved = await session.save_program(done.run_id, name="order", allowed_tools=allowed)
         assert saved.allowed_tools == ("price", "pay(amount=[12, 6])")
         paid = await session.tool("order", {"item": "tea", "count": 4})
         refused = await session.tool("order", {"item": "tea", "count": 1})
@@ -155,7 +155,7 @@ async def test_rules_of_the_sessions_own_allow_list_are_saved(tmp_path: Path) ->
     default = [Allow("pay", amount=6), "price"]
     async with Shop().session(tmp_path, allowed_tools=default) as session:
         done = await session.program(source=ORDER, inputs={"item": "tea", "count": 2})
-        saved = session.save_program(done.run_id, name="order")
+        saved = await session.save_program(done.run_id, name="order")
     assert saved.allowed_tools == ("pay(amount=6)", "price")
 
 
@@ -176,13 +176,13 @@ async def test_schemas_are_given_or_those_of_the_run_or_derived(tmp_path: Path) 
         assert wrong.error.code == "invalid_arguments"
         schema = {"type": "array", "maxItems": 1}
         done = await run(session, QUOTE, {"items": ["a"]}, ["price"], output_schema=schema)
-        quote = session.save_program(done.run_id, name="quote", description="Quote.")
+        quote = await session.save_program(done.run_id, name="quote", description="Quote.")
         assert quote.output_schema == schema
         two = await session.tool("quote", {"items": ["a", "b"]})
         assert two.error is not None
         assert two.error.code == "program_failed"
         typed = await run(session, QUOTE, {"items": ["a"]}, ["price"], output_schema=list[int])
-        derived = session.save_program(typed.run_id, name="quote", description="Quote.")
+        derived = await session.save_program(typed.run_id, name="quote", description="Quote.")
         assert derived.output_schema == {"type": "array", "items": {"type": ["number", "null"]}}
 
 
@@ -190,7 +190,7 @@ async def test_limits_of_the_run_are_pinned(tmp_path: Path) -> None:
     limits = Limits(timeout_ms=9_000, max_calls_by_tool={"price": 2, "pay": 7})
     async with Shop().session(tmp_path) as session:
         done = await run(session, QUOTE, {"items": ["a"]}, ["price", "pay"], limits=limits)
-        saved = session.save_program(done.run_id, name="quote", description="Quote.")
+        saved = await session.save_program(done.run_id, name="quote", description="Quote.")
         assert (saved.limits.timeout_ms, saved.limits.max_calls_by_tool) == (9_000, {"price": 2})
         more = await session.tool("quote", {"items": ["a", "b", "c"]})
     assert more.error is not None

@@ -87,7 +87,7 @@ async def test_saved_program_is_described_and_found_like_any_tool(tmp_path: Path
         order = session.select_tools(["order"])["order"]
         assert (order.side_effect, order.idempotent, order.repeatable) == (True, False, True)
         quoted = await run(session, QUOTE, {"items": ["a"]}, ["price"])
-        session.save_program(quoted.run_id, name="quote", description="Quote.")
+        await session.save_program(quoted.run_id, name="quote", description="Quote.")
         quote = session.select_tools()["quote"]
         assert (quote.side_effect, quote.idempotent) == (False, True)
 
@@ -158,7 +158,7 @@ async def run(ctx, inputs):
     calls = {"calls": [["price", {"item": "a"}]]}
     async with shop.session(tmp_path, batch, secret) as session:
         done = await run(session, source, calls, ["batch", "price"])
-        saved = session.save_program(done.run_id, name="many", description="Make calls.")
+        saved = await session.save_program(done.run_id, name="many", description="Make calls.")
         assert saved.allowed_tools == ("batch", "price")
         tried = {"calls": [["price", {"item": "ab"}], ["secret", {}], ["pay", {"amount": 1}]]}
         inside = (await session.tool("many", tried)).unwrap()
@@ -183,7 +183,7 @@ async def test_approval_inside_a_saved_program_pauses_and_nothing_is_repeated(
     shop = Shop()
     await start_buying(tmp_path, shop)
     async with buying_session(tmp_path, shop) as session:
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         done = await session.resume("r")
     drawn, signed = done.unwrap()
     assert signed == "signed v1"
@@ -206,7 +206,7 @@ async def test_restarted_call_continues_the_version_it_began_with(tmp_path: Path
         shop.paid[:] = paid
         assert [program.version for program in session.saved_programs()] == [2]
     async with buying_session(tmp_path, shop) as session:
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         done = await session.resume("r")
         assert done.unwrap()[1] == "signed v1"
         assert len(shop.paid) == 2

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ptc._records._artifacts import ArtifactStore, shrink
+from ptc._records._artifacts import LocalArtifacts, shrink
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=200),
@@ -57,21 +57,23 @@ def test_truncated_text_keeps_its_beginning() -> None:
 
 
 def test_an_artifact_is_written_once_and_whole(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path / "deep" / "store")
+    store = LocalArtifacts(tmp_path / "deep" / "store")
     first = store.keep(b"[1,2,3]")
     second = store.keep(b"[1,2,3]")
     assert first == second
-    assert Path(first.artifact).read_bytes() == b"[1,2,3]"
+    assert store.path(first.sha256).read_bytes() == b"[1,2,3]"
     assert first.bytes == 7
     # Nothing half-written stays, and the folder does not show up in the user's git status.
-    assert sorted(p.name for p in store.folder.iterdir()) == [".gitignore", f"{first.sha256}.json"]
+    names = sorted(str(p.relative_to(store.folder)) for p in store.folder.rglob("*"))
+    shard = first.sha256[:2]
+    assert names == [".gitignore", shard, f"{shard}/{first.sha256}.json"]
 
 
 def test_unwritable_artifact_folder_is_an_error(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(OSError, match="file"):
-        ArtifactStore(blocker / "store").keep(b"1")
+        LocalArtifacts(blocker / "store").keep(b"1")
 
 
 @pytest.mark.parametrize("link", [".ptc", ".ptc/artifacts"])
@@ -81,14 +83,14 @@ def test_link_in_the_root_cannot_redirect_an_artifact_outside(tmp_path: Path, li
     (root / link).parent.mkdir(parents=True)
     (root / link).symlink_to(outside)
     with pytest.raises(OSError, match=Path(link).name):
-        ArtifactStore(root / ".ptc" / "artifacts", root).keep(b"1")
+        LocalArtifacts(root / ".ptc" / "artifacts", root).keep(b"1")
     assert list(outside.iterdir()) == []
 
 
 def test_a_link_under_the_name_of_an_artifact_is_replaced(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path / "root" / ".ptc", tmp_path / "root")
+    store = LocalArtifacts(tmp_path / "root" / ".ptc", tmp_path / "root")
     (tmp_path / "root").mkdir()
-    kept = Path(store.keep(b"1").artifact)
+    kept = store.path(store.keep(b"1").sha256)
     kept.unlink()
     kept.symlink_to(tmp_path / "outside")
     store.keep(b"1")

@@ -260,11 +260,11 @@ async def test_result_over_the_limit_is_truncated_and_stored_whole(
     assert "items left out" in result.value["rows"][-1]["…cut…"]
     assert len(json.dumps(result.value, ensure_ascii=False).encode()) <= 4_400
     assert result.cut is not None
-    whole = json.loads(Path(result.cut.artifact).read_bytes())
+    whole = json.loads(session.artifacts.path(result.cut.sha256).read_bytes())
     assert len(whole["rows"]) == 2_000
-    assert Path(result.cut.artifact).is_relative_to(session.root)
+    assert session.artifacts.path(result.cut.sha256).is_relative_to(session.root)
     assert result.cut.bytes == result.usage.output_bytes > 4_000
-    assert "it was truncated; the whole value is in" in result.warnings[0].message
+    assert "it was truncated; the whole value is stored as sha256:" in result.warnings[0].message
 
 
 async def test_result_at_the_limit_is_not_truncated(session: Session) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
-from ptc._records._artifacts import ATTACHMENTS, ArtifactStore
+from ptc._records._artifacts import LocalArtifacts
 from ptc._records._stored_file import StoredFile, handle_of
 
 
-def opened(store: ArtifactStore, handle: str) -> StoredFile:
+def opened(store: LocalArtifacts, handle: str) -> StoredFile:
     found = store.open(handle)
     assert found is not None
     return found
@@ -23,7 +24,7 @@ def age(path: str) -> None:
 
 
 def test_value_is_opened_by_handle_digest_and_address(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
+    store = LocalArtifacts(tmp_path)
     digest = store.keep(b"[1,2,3]").sha256
     for handle in (handle_of(digest), digest[:40], digest, f"ptc://artifacts/{digest}"):
         with opened(store, handle) as file:
@@ -31,17 +32,22 @@ def test_value_is_opened_by_handle_digest_and_address(tmp_path: Path) -> None:
             assert (file.read(6, 100), file.read(7, 1), file.read(100, 1)) == (b"]", b"", b"")
 
 
-def test_attachment_is_opened_like_a_value(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    digest = ArtifactStore(tmp_path / ATTACHMENTS).keep(b"\x89PNG", ".png").sha256
+def test_values_of_an_earlier_layout_are_opened(tmp_path: Path) -> None:
+    store = LocalArtifacts(tmp_path)
+    digest = hashlib.sha256(b"\x89PNG").hexdigest()
+    (tmp_path / "attachments").mkdir()
+    (tmp_path / "attachments" / f"{digest}.png").write_bytes(b"\x89PNG")
+    flat = hashlib.sha256(b"[1]").hexdigest()
+    (tmp_path / f"{flat}.json").write_bytes(b"[1]")
+    opened(store, flat).close()
     with opened(store, handle_of(digest)) as file:
         assert (file.read(0, 4), file.suffix) == (b"\x89PNG", ".png")
 
 
 def test_handle_is_never_a_path(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path / "store", tmp_path)
+    store = LocalArtifacts(tmp_path / "store", tmp_path)
     digest = store.keep(b"{}").sha256
-    path = tmp_path / "store" / f"{digest}.json"
+    path = store.path(digest)
     (tmp_path / "store" / "plain.txt").write_text("no digest")
     for wrong in (
         *(str(path), path.name, f"../store/{digest}", "plain.txt", "plain", ""),
@@ -51,16 +57,16 @@ def test_handle_is_never_a_path(tmp_path: Path) -> None:
 
 
 def test_deleted_and_foreign_files_are_not_opened(tmp_path: Path) -> None:
-    mine, other = ArtifactStore(tmp_path / "mine"), ArtifactStore(tmp_path / "other")
+    mine, other = LocalArtifacts(tmp_path / "mine"), LocalArtifacts(tmp_path / "other")
     digest = mine.keep(b"1").sha256
     assert other.open(digest) is None
-    Path(mine.keep(b"1").artifact).unlink()
+    mine.path(mine.keep(b"1").sha256).unlink()
     assert mine.open(digest) is None
 
 
 def test_link_in_place_of_a_value_is_not_followed(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path / "store")
-    path = Path(store.keep(b"secret").artifact)
+    store = LocalArtifacts(tmp_path / "store")
+    path = store.path(store.keep(b"secret").sha256)
     (tmp_path / "elsewhere").write_bytes(b"secret")
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
@@ -68,8 +74,8 @@ def test_link_in_place_of_a_value_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_start_of_two_digests_opens_neither(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    path = Path(store.keep(b"1").artifact)
+    store = LocalArtifacts(tmp_path)
+    path = store.path(store.keep(b"1").sha256)
     path.with_name(f"{path.stem[:63]}x.json").write_bytes(b"no digest at all")
     other = path.stem[:63] + ("0" if path.stem[63] != "0" else "1")
     path.with_name(f"{other}.json").write_bytes(b"2")
@@ -79,8 +85,8 @@ def test_start_of_two_digests_opens_neither(tmp_path: Path) -> None:
 
 
 def test_changed_file_is_not_read(tmp_path: Path) -> None:
-    store = ArtifactStore(tmp_path)
-    path = Path(store.keep(b"[1,2,3]").artifact)
+    store = LocalArtifacts(tmp_path)
+    path = store.path(store.keep(b"[1,2,3]").sha256)
     with opened(store, path.stem) as file:
         path.write_bytes(b"[9,9,9]")
         with pytest.raises(OSError, match="has changed"):
@@ -91,8 +97,8 @@ def test_changed_file_is_not_read(tmp_path: Path) -> None:
 def test_verified_file_is_not_read_again_until_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = ArtifactStore(tmp_path)
-    path = Path(store.keep(b"[1,2,3]").artifact)
+    store = LocalArtifacts(tmp_path)
+    path = store.path(store.keep(b"[1,2,3]").sha256)
     monkeypatch.setattr("ptc._records._stored_file._SETTLED_NS", -(10**9))
     opened(store, path.stem).close()
     read: list[int] = []

@@ -21,7 +21,7 @@ from ptc import (
     UsageError,
     tool,
 )
-from ptc._journal._statements import UNDECIDED
+from ptc.journal._statements import UNDECIDED
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -55,20 +55,24 @@ async def start(session: Session, cents: int, run_id: str | None = None) -> str:
 async def test_pending_lists_the_calls_of_all_runs_oldest_first(tmp_path: Path) -> None:
     async with Session(**options(tmp_path, approvals_expire_ms=60_000)) as session:
         names = [await start(session, n) for n in (1, 2, 3)]
-        found = session.pending()
+        found = await session.pending()
         assert [call.run_id for call in found] == names
         first = found[0]
         assert (first.tool, first.line, first.prompt) == ("pay", 2, "Pay 1?")
         assert first.expires_ms == first.requested_ms + 60_000
-        assert session.pending(names[1]) == (found[1],)
+        assert await session.pending(names[1]) == (found[1],)
         await session.approve(names[0], by="ann")
-        assert [call.run_id for call in session.pending()] == names[1:], "a decided one is gone"
+        assert [call.run_id for call in await session.pending()] == names[1:], (
+            "a decided one is gone"
+        )
         await session.rollback(names[1])
-        assert [call.run_id for call in session.pending()] == names[2:], "so is a rolled back one"
+        assert [call.run_id for call in await session.pending()] == names[2:], (
+            "so is a rolled back one"
+        )
         with pytest.raises(JournalError, match="there is no run"):
-            session.pending("nothing")
+            await session.pending("nothing")
     async with Session(**options(tmp_path)) as later:
-        assert [call.run_id for call in later.pending()] == names[2:]
+        assert [call.run_id for call in await later.pending()] == names[2:]
 
 
 async def test_pending_calls_are_found_by_an_index(tmp_path: Path) -> None:
@@ -191,7 +195,7 @@ async def test_decision_can_resume_the_run(tmp_path: Path) -> None:
         run = await start(session, 500)
         result = await session.approve(run, by="ann", arguments={"cents": 50}, resume=True)
         assert result.unwrap() == 50
-        (decision,) = session.history.recorded(run).decisions
+        (decision,) = (await session.history.recorded(run)).decisions
         assert (decision.action, decision.by) == ("approve", "ann")
         refused = await session.reject(await start(session, 9), by="bob", resume=True)
         assert refused.status == "failed"
@@ -205,7 +209,7 @@ async def test_decision_without_a_name_is_refused_and_not_recorded(tmp_path: Pat
         for decide in (session.approve, session.reject):
             with pytest.raises(UsageError, match="by must name who decides"):
                 await decide(run, by=by)
-        assert len(session.pending(run)) == 1
+        assert len(await session.pending(run)) == 1
 
 
 async def test_invalid_edited_arguments_are_refused_and_not_recorded(tmp_path: Path) -> None:
@@ -213,7 +217,7 @@ async def test_invalid_edited_arguments_are_refused_and_not_recorded(tmp_path: P
         run = await start(session, 1)
         with pytest.raises(UsageError, match="the edited arguments are not valid"):
             await session.approve(run, by="ann", arguments={"cents": "many"}, resume=True)
-        assert len(session.pending(run)) == 1
+        assert len(await session.pending(run)) == 1
 
 
 async def test_on_approval_receives_each_pending_call_once_it_is_durable(tmp_path: Path) -> None:
@@ -230,7 +234,7 @@ async def test_on_approval_receives_each_pending_call_once_it_is_durable(tmp_pat
     made = options(tmp_path, on_approval=note)
     async with Session(**made) as session:
         run = await start(session, 1)
-        assert seen == list(session.pending(run))
+        assert seen == list(await session.pending(run))
 
 
 async def test_failing_on_approval_is_logged_and_fails_no_run(
@@ -241,7 +245,7 @@ async def test_failing_on_approval_is_logged_and_fails_no_run(
 
     async with Session(**options(tmp_path, on_approval=broken)) as session:
         run = await start(session, 1)
-        assert len(session.pending(run)) == 1
+        assert len(await session.pending(run)) == 1
     assert f"on_approval failed for call 1 of run {run}" in caplog.text
     with pytest.raises(UsageError, match="on_approval"):
         Session(**options(tmp_path, on_approval="mail"))

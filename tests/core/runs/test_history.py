@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ptc import Session, UsageError, tool
-from ptc._journal._journal import DecisionRow, PendingRow, RevertRow, RunRecord, RunRow
+from ptc.journal._journal import DecisionRow, PendingRow, RevertRow, RunRecord, RunRow
 from ptc.testing import Recording
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ async def recording(root: Path, source: str = SCRIPT) -> Recording:
     async with Session(root, tools=[double], toolsets=()) as session:
         result = await session.program(source=source, inputs={"numbers": [1, 2, 3]}, run_id="r")
         assert result.ok
-        return Recording.of(session.history, "r")
+        return await Recording.of(session.history, "r")
 
 
 async def test_a_recording_replays_from_its_file_without_any_tool(tmp_path: Path) -> None:

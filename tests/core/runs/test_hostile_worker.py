@@ -23,6 +23,7 @@ import pytest
 from ptc import Limits, RunResult, Session, tool
 from ptc._core import _reactor
 from ptc._core._reactor import current_reactor
+from ptc._records._artifacts import LocalArtifacts
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
@@ -115,6 +116,8 @@ async def play_in(
             script = Script(far)
             if begin:
                 await script.program()
+            else:
+                await anyio.wait_readable(far)  # START is sent
             await play(script)
     session._pool.acquire = real  # type: ignore[method-assign]  # as it was
     # Another run goes on as if nothing had happened.
@@ -302,7 +305,9 @@ async def test_a_result_over_its_limit_in_one_frame_is_truncated(tmp_path: Path)
     assert result.status == "completed"
     assert result.cut is not None
     assert result.cut.bytes == len(body)
-    assert Path(result.cut.artifact).read_bytes() == body
+    assert (
+        LocalArtifacts(tmp_path / ".ptc" / "artifacts").path(result.cut.sha256).read_bytes() == body
+    )
     assert result.value[-1] == {
         "…cut…": f"{30_001 - len(result.value) + 1:,} of 30,001 items left out"
     }

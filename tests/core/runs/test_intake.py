@@ -99,7 +99,7 @@ async def test_a_large_value_completes_truncated_and_is_stored_whole(
     result = await run(session, source)
     assert result.status == "completed", result.error
     assert result.cut is not None
-    data = Path(result.cut.artifact).read_bytes()
+    data = session.artifacts.path(result.cut.sha256).read_bytes()
     assert (len(data), hashlib.sha256(data).hexdigest()) == (result.cut.bytes, result.cut.sha256)
     assert result.usage.output_bytes == len(data)
     assert data == orjson.dumps(eval(source))  # noqa: S307  # of this file
@@ -285,7 +285,7 @@ async def test_value_too_large_to_validate_does_not_conform(tmp_path: Path) -> N
             result.error.message
         )
         assert result.cut is not None
-        assert len(json.loads(Path(result.cut.artifact).read_bytes())) == 100_000
+        assert len(json.loads(session.artifacts.path(result.cut.sha256).read_bytes())) == 100_000
         whole = await session.program(
             source=source, output_schema=list[int], limits=Limits(max_output_bytes=1 << 20)
         )
@@ -308,7 +308,7 @@ async def test_large_value_is_stored_although_the_run_is_cancelled(tmp_path: Pat
                 await session.program(source="[0] * 100_000")
         (result,) = results
         assert result.cut is not None
-        assert Path(result.cut.artifact).stat().st_size == 200_001
+        assert session.artifacts.path(result.cut.sha256).stat().st_size == 200_001
 
 
 # --- arguments -----------------------------------------------------------------------------------
@@ -416,10 +416,10 @@ async def run(ctx, inputs):
     async with ready_session(tmp_path, store) as session:
         paused = await session.program(source=source, allowed_tools=["store"])
         assert paused.status == "paused", paused.error
-        session.history.approve(paused.run_id, by="ann")
+        await session.history.approve(paused.run_id, by="ann")
         again = await session.resume(paused.run_id)
         assert again.status == "paused", again.error
-        session.history.approve(paused.run_id, by="ann")
+        await session.history.approve(paused.run_id, by="ann")
         done = await session.resume(paused.run_id)
     assert done.value == [30_000, 1], done.error
     assert len(done.partial[0]) == 30_000

@@ -66,7 +66,7 @@ async def test_program_is_called_as_any_tool(session: Session) -> None:
     assert result.value == "look a"
     assert result.text == "look a\n\nPrinted:\nnote"
     assert result.metadata["status"] == "completed"
-    assert session.history.run(str(result.metadata["run_id"])).status == "completed"
+    assert (await session.history.run(str(result.metadata["run_id"]))).status == "completed"
     from_file = await session.tool("program", {"path": "script.py"})
     assert from_file.text == "look a"
 
@@ -165,7 +165,7 @@ async def test_paused_program_names_its_run_and_the_call(session: Session) -> No
     assert result.error.code == "paused"
     run_id = str(result.error.details["run_id"])
     assert run_id in result.text
-    session.history.approve(run_id, by="ann")
+    await session.history.approve(run_id, by="ann")
     assert (await session.resume(run_id)).unwrap() == 5
 
 

@@ -35,8 +35,8 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._journal._location import journal_of
 from ptc.errors import JournalError
+from ptc.journal._location import journal_of
 from ptc.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -198,9 +198,9 @@ async def test_recorded_decision_about_an_interrupted_call_is_used_on_resume(
         (pending,) = paused.pending
         assert (pending.kind, pending.tool, pending.arguments) == ("unknown", "pay", {"n": 1})
         assert world.calls["pay", 1] == 1, "it is never made again by itself"
-        session.history.settle("r", None, outcome, value=value, by="ann")
+        await session.history.settle("r", None, outcome, value=value, by="ann")
         with pytest.raises(UsageError, match=r"decisions are final|there is no"):
-            session.history.settle("r", pending.call, "again", by="ann")
+            await session.history.settle("r", pending.call, "again", by="ann")
         assert (await session.resume("r")).unwrap() == given
     assert world.calls["pay", 1] == made
     assert len(world.keys) == 1
@@ -240,7 +240,7 @@ async def test_effect_is_blocked_if_its_start_cannot_be_recorded(tmp_path: Path)
     world = World()
     async with world.session(tmp_path) as session:
         await session.program(source="async def run(ctx, inputs): return await ctx.look(n=1)")
-        session.history.recorded(session.history.runs()[0].run_id)
+        await session.history.recorded((await session.history.runs())[0].run_id)
         with database(journal_of(tmp_path)) as db:
             db.execute("DROP TABLE calls")
         result = await session.program(
@@ -278,12 +278,12 @@ async def test_calls_requiring_approval_pause_the_run_until_decided(tmp_path: Pa
         still = await session.resume("r")
         assert [p.call for p in still.pending] == ["2", "4"]
         with pytest.raises(UsageError, match="name one call"):
-            session.history.approve("r", by="ann")
+            await session.history.approve("r", by="ann")
         with pytest.raises(UsageError, match=r"edited arguments are not.*no decision was recorded"):
-            session.history.approve("r", "2", arguments={"n": "x"}, by="ann")
-        session.history.approve("r", "2", arguments={"n": 20}, by="ann")
+            await session.history.approve("r", "2", arguments={"n": "x"}, by="ann")
+        await session.history.approve("r", "2", arguments={"n": 20}, by="ann")
         assert (await session.resume("r")).status == "paused", "the other one waits still"
-        session.history.reject("r", "4", by="bob", comment="too much")
+        await session.history.reject("r", "4", by="bob", comment="too much")
     async with world.session(tmp_path) as later:
         result = await later.resume("r")
     assert result.unwrap() == [
@@ -303,9 +303,9 @@ async def test_repeated_request_resumes_a_run_once_a_call_is_decided(tmp_path: P
         assert (await request()).status == "paused"
         assert [p.call for p in (await request()).pending] == ["2", "4"]
         assert announced == ["2", "4"], "nothing is announced again"
-        session.history.approve("r", "2", by="ann")
+        await session.history.approve("r", "2", by="ann")
         assert [p.call for p in (await request()).pending] == ["4"]
-        session.history.approve("r", "4", by="ann")
+        await session.history.approve("r", "4", by="ann")
         assert (await request()).unwrap() == (await request()).unwrap()
     assert world.calls[("ask", 2)] == world.calls[("ask", 4)] == 1
 
@@ -315,9 +315,9 @@ async def test_first_decision_about_an_approval_is_final(tmp_path: Path) -> None
     async with world.session(tmp_path) as session:
         source = "def run(ctx, inputs):\n    return ctx.ask(n=2)\n"
         await session.program(source=source, allowed_tools=ALL, run_id="r")
-        session.history.reject("r", by="ann")
+        await session.history.reject("r", by="ann")
         with pytest.raises(UsageError, match="decisions are final"):
-            session.history.approve("r", "1", by="ann")
+            await session.history.approve("r", "1", by="ann")
         result = await session.resume("r")
         assert result.error is not None
         assert "rejected" in result.error.message
@@ -337,7 +337,7 @@ async def test_expired_approval_request_is_a_rejection(tmp_path: Path) -> None:
         with database(journal_of(tmp_path)) as db:
             db.execute("UPDATE pending SET at_ms=at_ms-10")
         with pytest.raises(UsageError, match="expired"):
-            session.history.approve("r", by="ann")
+            await session.history.approve("r", by="ann")
         assert "the request expired" in (await session.resume("r")).unwrap()
 
 
@@ -350,8 +350,8 @@ async def test_a_run_resumes_from_a_copy_of_the_journal_elsewhere(tmp_path: Path
         await session.program(source=GATED, allowed_tools=ALL, run_id="r")
     shutil.copy(journal_of(here), tmp_path / "copy")
     async with world.session(there, journal=tmp_path / "copy") as session:
-        session.history.approve("r", "2", by="ann")
-        session.history.approve("r", "4", by="ann")
+        await session.history.approve("r", "2", by="ann")
+        await session.history.approve("r", "4", by="ann")
         assert (await session.resume("r")).ok
 
 
@@ -534,7 +534,7 @@ async def test_retried_run_has_the_keys_of_the_first_run_unless_that_was_undone(
         second = await session.retry(first.run_id)
         third = await session.retry(second.run_id)
         assert list(world.keys.values()) == [3]
-        rows = [session.history.recorded(r.run_id).calls for r in (first, second, third)]
+        rows = [(await session.history.recorded(r.run_id)).calls for r in (first, second, third)]
         assert len({tuple(row.key for row in calls) for calls in rows}) == 1
         await session.rollback(third.run_id)
         await session.retry(third.run_id)
@@ -552,19 +552,21 @@ async def test_failed_run_warns_of_effects_before_its_script_is_corrected(tmp_pa
         assert (warning.code, warning.message) == (
             "effects_made",
             "calls with side effects were made and are not undone: pay 2. A corrected script must "
-            "not repeat them blindly: check the current state, or continue from it",
+            "not repeat them blindly: resume this run with the corrected script as source, which "
+            "repeats none of them, or check the current state",
         )
         reply = await session.tool("program", {"source": paying + late}, allowed_tools=ALL)
         assert f"Warning: {warning}" in reply.text
         assert (await session.program(source=source + late, allowed_tools=ALL)).warnings == ()
-        assert (await session.program(source=paying, allowed_tools=ALL)).warnings == ()
+        (repeats,) = (await session.program(source=paying, allowed_tools=ALL)).warnings
+        assert repeats.code == "earlier_effects"
 
 
 async def test_source_and_inputs_of_a_script_are_recorded_as_they_are(tmp_path: Path) -> None:
     source = "def run(ctx, inputs):\n    password = 'from the model'\n"
     async with World().session(tmp_path) as session:
         run = await session.program(source=source, inputs={"key": "from the caller"})
-        row = session.history.recorded(run.run_id).run
+        row = (await session.history.recorded(run.run_id)).run
     assert row.source == source
     assert b"from the caller" in row.inputs
 
@@ -576,7 +578,7 @@ async def test_record_has_start_and_end_of_calls_without_effects(tmp_path: Path)
     made = define_tool("wait", "W.", ANY, wait)
     async with Session(tmp_path, tools=[made], toolsets=()) as session:
         run = await session.program(source="def run(ctx, inputs):\n    ctx.wait()\n")
-        (row,) = session.history.recorded(run.run_id).calls
+        (row,) = (await session.history.recorded(run.run_id)).calls
     assert row.end is not None
     assert row.end.at_ms - row.at_ms >= 25
 
@@ -596,7 +598,7 @@ async def test_large_arguments_of_a_side_effect_are_recorded_truncated(tmp_path:
             inputs={"t": big},
             allowed_tools=["keep"],
         )
-        (row,) = session.history.recorded(result.run_id).calls
+        (row,) = (await session.history.recorded(result.run_id)).calls
     assert b'"truncated":true,"bytes":200' in row.arguments
     assert len(row.arguments) < 1_000
 
@@ -649,7 +651,7 @@ async def test_time_spent_paused_does_not_count_towards_the_timeout(tmp_path: Pa
         )
         with database(journal_of(tmp_path)) as db:
             db.execute("UPDATE runs SET clock=clock-86400, created_ms=created_ms-86400000")
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         assert (await session.resume("r")).ok
 
 
@@ -659,7 +661,7 @@ async def test_decision_to_repeat_a_call_is_used_once(tmp_path: Path) -> None:
     await interrupt_run(world, tmp_path, source, "pay", 1)
     async with world.session(tmp_path) as session:
         assert (await session.resume("r")).status == "paused"
-        session.history.settle("r", None, "again", by="ann")
+        await session.history.settle("r", None, "again", by="ann")
     world.hang.add(("pay", 1))
     world.hanging = anyio.Event()
     async with world.session(tmp_path) as session, anyio.create_task_group() as group:
@@ -672,7 +674,7 @@ async def test_decision_to_repeat_a_call_is_used_once(tmp_path: Path) -> None:
         again = await session.resume("r")
         assert (again.status, [p.kind for p in again.pending]) == ("paused", ["unknown"])
         assert world.calls["pay", 1] == 2, "nobody has asked for a third time"
-        session.history.settle("r", None, "done", value=7, by="ann")
+        await session.history.settle("r", None, "done", value=7, by="ann")
         assert (await session.resume("r")).unwrap() == 7
     assert world.calls["pay", 1] == 2
 
@@ -704,7 +706,7 @@ async def test_nested_calls_wait_for_approval_and_execute_once(tmp_path: Path) -
             assert result.status == "paused"
             assert [p.tool for p in result.pending] == ["ask"]
             assert world.calls["ask", 1] == decided
-            session.history.approve("r", by="ann")
+            await session.history.approve("r", by="ann")
         result = await session.resume("r")
     one = {"n": 1, "twice": 2}
     assert result.unwrap() == [one] * 4
@@ -735,7 +737,7 @@ async def test_nested_calls_are_recorded_and_counted_on_resume(tmp_path: Path) -
             source=source, allowed_tools=["all", *ALL], limits=limits, run_id="r"
         )
         assert paused.status == "paused"
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
         result = await session.resume("r")
     assert [(c.tool, c.status) for c in result.calls[:3]] == [
         ("all", "succeeded"),
@@ -766,7 +768,7 @@ async def test_decision_of_an_approver_is_replayed_on_resume(tmp_path: Path) -> 
         waiting = await session.resume("r")
         assert waiting.pending[0].kind == "unknown"
         assert waiting.pending[0].idempotency_key in world.keys
-        session.history.settle("r", "1", "again", by="ann")
+        await session.history.settle("r", "1", "again", by="ann")
         assert (await session.resume("r")).unwrap() == {"n": 8, "twice": 16}
     assert asked == ["ask"]
     assert world.calls == Counter({("ask", 8): 2})
@@ -781,7 +783,7 @@ async def test_pending_approval_shows_no_unrecorded_content(tmp_path: Path) -> N
     async with Session(tmp_path, tools=[gated], toolsets=()) as session:
         paused = await session.program(source=source, allowed_tools=["save"])
         [waiting] = paused.pending
-        [row] = session.history.recorded(paused.run_id).pending
+        [row] = (await session.history.recorded(paused.run_id)).pending
     assert waiting.arguments["path"] == "a"
     assert waiting.arguments["text"]["bytes"] == 6
     assert b"CANARY" not in row.details
@@ -791,7 +793,7 @@ STOPPED = """
 import sys
 from pathlib import Path
 import anyio
-from ptc import Session, define_tool
+from ptc import LeaseLostError, Session, define_tool
 
 here = Path(sys.argv[1])
 
@@ -811,8 +813,10 @@ async def main():
     ]
     async with Session(here, tools=tools, toolsets=()) as session:
         source = "async def run(ctx, inputs):\\n    await ctx.look()\\n    await ctx.put()\\n"
-        result = await session.program(source=source, allowed_tools=["look", "put"], run_id="r")
-        print(result.status, result.error.message)
+        try:
+            await session.program(source=source, allowed_tools=["look", "put"], run_id="r")
+        except LeaseLostError as error:
+            print("lost:", error)
 
 anyio.run(main)
 """
@@ -834,22 +838,20 @@ async def test_host_that_lost_its_lease_while_stopped_calls_no_tool(tmp_path: Pa
         with anyio.fail_after(20):
             while not (tmp_path / "looking").exists():
                 await anyio.sleep(0.002)
-            while session.history.journal.find("r") is None:
+            while await session.history.journal.find("r") is None:
                 await anyio.sleep(0.002)
             child.send_signal(signal.SIGSTOP)
             with pytest.raises(JournalError, match="is being executed"):
                 await session.resume("r")
             # The state after half a minute of silence.
             with database(journal_of(tmp_path)) as db:
-                db.execute("UPDATE runs SET alive_ms = alive_ms - 31000")
+                db.execute("UPDATE workers SET beat_at = beat_at - 31")
             assert (await session.resume("r")).ok
             (tmp_path / "go").touch()
             child.send_signal(signal.SIGCONT)
             assert child.stdout is not None
             said = b"".join([part async for part in child.stdout]).decode()
-    assert said.startswith(
-        "failed ToolError: put was not called: another process acquired run 'r'"
-    ), said
+    assert said.startswith("lost: another process acquired run 'r'"), said
     assert (tmp_path / "effects").read_text() == "parent\n"
 
 
@@ -860,10 +862,10 @@ async def test_run_with_an_incomplete_record_carries_a_warning(tmp_path: Path) -
         with database(journal_of(tmp_path)) as db:
             db.execute("ALTER TABLE calls RENAME TO gone")
 
-    def wait(arguments: Any) -> None:
-        # From here on it is known: told here, or before, where the writer was quicker.
+    async def wait(arguments: Any) -> None:
+        # The writer knows it from here on: it reported it to this read, or earlier.
         with suppress(JournalError):
-            session.history.journal.flush()
+            await session.history.runs()
 
     functions = {"look": look, "spoil": spoil, "wait": wait}
     tools = [define_tool(n, f"{n}.", {"type": "object"}, f) for n, f in functions.items()]
@@ -884,7 +886,7 @@ async def run(ctx, inputs):
             db.execute("ALTER TABLE gone RENAME TO calls")
         whole = await session.program(source="async def run(ctx, inputs):\n    return 4\n")
         assert whole.warnings == ()
-        assert session.history.recorded(whole.run_id).run.status == "completed"
+        assert (await session.history.recorded(whole.run_id)).run.status == "completed"
 
 
 @pytest.mark.parametrize("fails", ["after", "in it", "by its time"])
@@ -961,7 +963,7 @@ async def run(ctx, inputs):
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
         paused = await session.program(source=source, run_id="r", **options)
         assert paused.status == "paused", paused.error
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
     async with Session(tmp_path, tools=tools, toolsets=()) as session:
         result = await session.resume("r")
     # Results of a session are the session's: the other one has none.
@@ -985,7 +987,7 @@ async def run(ctx, inputs):
         paused = await session.program(source=source, allowed_tools=names, run_id="r")
         assert paused.status == "paused", paused.error
         assert len(model.requests) == 2
-        session.history.approve("r", by="ann")
+        await session.history.approve("r", by="ann")
     later = ScriptedModel({"total": 2})
     async with World().session(tmp_path, model=later) as session:
         result = await session.resume("r")

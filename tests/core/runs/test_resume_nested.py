@@ -25,8 +25,8 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc._journal._journal import Lease
-from ptc._journal._sqlite import SqliteJournal
+from ptc.journal._journal import Lease
+from ptc.journal._sqlite import SqliteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -92,7 +92,7 @@ class Bank:
             async with self.session(root) as session:
                 for pending in result.pending:
                     assert pending.kind == "approval", pending
-                    session.history.approve("r", pending.call, by="ann")
+                    await session.history.approve("r", pending.call, by="ann")
                 result = await session.resume("r")
         return result
 
@@ -410,7 +410,7 @@ async def test_repeated_batch_executes_its_effects_once(bank: Bank, tmp_path: Pa
     async with bank.session(tmp_path) as session:
         paused = await session.resume("r")
         assert [(p.tool, p.kind) for p in paused.pending] == [("batch", "unknown")]
-        session.history.settle("r", None, "again", by="ann")
+        await session.history.settle("r", None, "again", by="ann")
         result = await session.resume("r")
     assert result.unwrap() == ["pay 1", "put 1", "look 1"]
     assert bank.done == Counter({"pay 1": 1, "put 1": 1, "look 1": 2})
@@ -440,7 +440,7 @@ async def test_pause_does_not_interrupt_sibling_calls(bank: Bank, tmp_path: Path
         assert asked == [1, 3], "both, in one pause"
         assert bank.done == Counter({"pay 2": 1})
         for pending in paused.pending:
-            session.history.approve("r", pending.call, by="ann")
+            await session.history.approve("r", pending.call, by="ann")
         assert (await session.resume("r")).unwrap() == "done"
     assert bank.done == Counter({"pay 2": 1, "ask 1": 1, "ask 3": 1})
 
@@ -468,14 +468,14 @@ async def test_simultaneous_approvals_can_be_decided_one_by_one(bank: Bank, tmp_
     async with bank.session(tmp_path) as session:
         paused = await bank.begin(session, "return await ctx.outer()")
         calls = {p.arguments["n"]: p.call for p in paused.pending}
-        session.history.approve("r", calls[2], arguments={"n": 7}, by="ann")
+        await session.history.approve("r", calls[2], arguments={"n": 7}, by="ann")
         paused = await session.resume("r")
         assert {p.arguments["n"]: p.call for p in paused.pending} == {1: calls[1], 3: calls[3]}
         assert bank.done == Counter({"ask 7": 1})
-        session.history.reject("r", calls[3], by="ann")
+        await session.history.reject("r", calls[3], by="ann")
         paused = await session.resume("r")
         assert [p.call for p in paused.pending] == [calls[1]]
-        session.history.approve("r", calls[1], by="ann")
+        await session.history.approve("r", calls[1], by="ann")
         assert (await session.resume("r")).unwrap() == ["ask 1", "ask 7", "rejected"]
     assert bank.done == Counter({"ask 7": 1, "ask 1": 1})
 
@@ -507,13 +507,13 @@ async def test_decision_about_a_nested_call_persists_over_later_pauses(
         paused = await session.resume("r")
         assert [(p.kind, p.tool, p.call) for p in paused.pending] == [("unknown", "pay", "1.1.1")]
         value = {"receipt": 9} if outcome == "done" else None
-        session.history.settle("r", None, outcome, value=value, by="ann")
+        await session.history.settle("r", None, outcome, value=value, by="ann")
     for _ in range(2):
         async with bank.session(tmp_path) as session:
             result = await session.resume("r")
             [pending] = result.pending
             assert pending.kind == "approval"
-            session.history.approve("r", pending.call, by="ann")
+            await session.history.approve("r", pending.call, by="ann")
     async with bank.session(tmp_path) as session:
         assert (await session.resume("r")).unwrap() == [given, "ask 3"]
     assert bank.done == Counter({"pay 1": paid, "ask 2": 1, "ask 3": 1})
@@ -633,9 +633,9 @@ async def test_calls_left_are_the_same_after_a_pause(bank: Bank, tmp_path: Path)
         while result.status == "paused":
             for pending in result.pending:
                 if pending.arguments == {"n": 9}:
-                    session.history.reject("r", pending.call, by="ann")
+                    await session.history.reject("r", pending.call, by="ann")
                 else:
-                    session.history.approve("r", pending.call, by="ann")
+                    await session.history.approve("r", pending.call, by="ann")
             result = await session.resume("r")
     result.unwrap()
     assert left == [16, 11]
@@ -662,7 +662,7 @@ async def test_equal_calls_keep_their_keys_when_one_of_them_is_resumed(
         group.start_soon(bank.begin, session, body)
         with anyio.fail_after(20):
             await blocked.wait()
-            while not any(r.end for r in session.history.recorded("r").calls):
+            while not any(r.end for r in (await session.history.recorded("r")).calls):
                 await anyio.sleep(0.001)
         group.cancel_scope.cancel()
     async with bank.session(tmp_path) as session:
@@ -759,7 +759,8 @@ async def test_upgrade_of_a_tool_between_two_hosts_changes_no_key(
         properties["currency"] = {"type": "string", "default": "EUR"}
         bank.tools = [t for t in bank.tools if t.name not in ("charge", "send")] + tools()
         async with bank.session(tmp_path / body[13:18]) as session:
-            assert (await session.resume("r")).unwrap() == [1, 2]
+            resumed = await session.resume("r", accept_changed_tools=True)
+            assert resumed.unwrap() == [1, 2]
         assert [name for name, _ in sent] == ["charge", "send", "send"]
         assert sent[1] == sent[2], "the server knows it again"
 
@@ -773,12 +774,12 @@ async def test_rejected_call_does_not_change_the_key_of_an_equal_call(
     )
     async with bank.session(tmp_path) as session:
         paused = await bank.begin(session, body)
-        session.history.reject("r", by="ann")
+        await session.history.reject("r", by="ann")
         paused = await session.resume("r")
-        session.history.approve("r", paused.pending[0].call, by="ann")
+        await session.history.approve("r", paused.pending[0].call, by="ann")
         paused = await session.resume("r")
         key = paused.pending[0].idempotency_key
-        session.history.approve("r", paused.pending[0].call, by="ann")
+        await session.history.approve("r", paused.pending[0].call, by="ann")
         assert (await session.resume("r")).ok
     assert bank.done == Counter({"ask 5": 1, "ask 1": 1})
     assert bank.keys[key] == 1, "the key that the approver saw is the one that was used"
@@ -816,10 +817,10 @@ async def test_unknown_effect_below_a_non_repeatable_call_stays_unknown(
     async with bank.session(tmp_path) as session:
         paused = await session.resume("r")
         assert [(p.tool, p.kind) for p in paused.pending] == [("outer", "unknown")]
-        session.history.settle("r", None, "again", by="ann")
+        await session.history.settle("r", None, "again", by="ann")
         result = await session.resume("r")
         assert result.unwrap() == "unknown_outcome"
         assert [row[2:] for row in rows(result)] == [("outer", "succeeded"), ("pay", "unknown")]
-        [_, row] = session.history.recorded("r").calls
+        [_, row] = (await session.history.recorded("r")).calls
         assert row.end is None, "nobody says that it was not started"
     assert bank.done == Counter({"pay 1": 1}), "nobody has decided to pay again"

@@ -24,7 +24,9 @@ from ptc import (
     define_tool,
     get_tool_metadata,
 )
-from ptc._journal._journal import (
+from ptc._records._result import CallStatus
+from ptc.errors import JournalError
+from ptc.journal._journal import (
     CallEnd,
     CallRow,
     DecisionRow,
@@ -32,8 +34,6 @@ from ptc._journal._journal import (
     PendingRow,
     RunRow,
 )
-from ptc._records._result import CallStatus
-from ptc.errors import JournalError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -117,7 +117,6 @@ def recorded(session: Session, *entries: Any, status: str = "completed") -> None
         journal.release(lease)
     else:
         journal.end_run(lease, status, b"{}", 5)
-    journal.flush()
 
 
 def told(steps: Any) -> list[tuple[str, str]]:
@@ -246,20 +245,20 @@ async def test_rolled_back_run_cannot_be_resumed_or_approved(tmp_path: Path) -> 
     options: dict[str, Any] = {"source": source, "allowed_tools": ["put", "ask"]}
     async with world.session(tmp_path) as session:
         assert (await session.program(**options, run_id="r")).status == "paused"
-        assert str(session.history.warning_of("r")).count("- put") == 1
+        assert str(await session.history.warning_of("r")).count("- put") == 1
         assert told((await session.rollback("r")).steps) == [("1", "reverted")]
         with pytest.raises(JournalError, match="was rolled back; start a new run"):
             await session.resume("r")
         with pytest.raises(UsageError, match="was rolled back; pass another run_id"):
             await session.program(**options, run_id="r")
         with pytest.raises(UsageError, match="no longer need a decision"):
-            session.history.approve("r", by="ann")
-        assert session.history.pending("r") == ()
-        [row] = session.history.runs()
+            await session.history.approve("r", by="ann")
+        assert await session.history.pending("r") == ()
+        [row] = await session.history.runs()
         assert row.status == "cancelled"
         assert row.rolled_back_ms is not None
-        assert session.history.warning_of("r") is None, "what is undone is not warned of"
-        assert session.history.forget(0) == 1
+        assert await session.history.warning_of("r") is None, "what is undone is not warned of"
+        assert await session.history.forget(0) == 1
         with pytest.raises(JournalError, match="there is no run"):
             await session.rollback("r")
 
@@ -322,7 +321,7 @@ async def test_revert_receives_the_arguments_edited_by_the_approver(
         source = "async def run(ctx, inputs):\n    return await ctx.ask(n=2)\n"
         done = await session.program(source=source, allowed_tools=["ask"], run_id="r")
         assert done.unwrap() == {"receipt": 90}
-        [decision] = session.history.recorded("r").decisions
+        [decision] = (await session.history.recorded("r")).decisions
         assert (decision.by, decision.value) == ("ann", b'{"n":9}')
         await session.rollback("r")
     assert world.told[0].arguments == {"n": 9}
@@ -337,7 +336,7 @@ async def test_rollback_dry_run_changes_nothing(tmp_path: Path) -> None:
         assert result.dry_run
         result = await session.rollback("r", dry_run=True)
         assert told(result.steps) == [("2", "no_revert"), ("1", "waiting")]
-        [row] = session.history.runs()
+        [row] = await session.history.runs()
         assert (row.status, row.rolled_back_ms) == ("paused", None)
     assert world.told == []
 
@@ -370,7 +369,7 @@ async def test_rollback_with_a_missing_tool_is_refused_before_any_revert(tmp_pat
             match=r"does not have: gone; open it with them, or pass their calls as skip=",
         ):
             await session.rollback("r")
-        [row] = session.history.runs()
+        [row] = await session.history.runs()
         assert row.rolled_back_ms is None
         result = await session.rollback("r", skip=["1"])
     assert told(result.steps) == [("2", "reverted"), ("1", "skipped")]
@@ -424,7 +423,7 @@ async def test_failing_revert_is_reported_without_secrets(
     ) as session:
         recorded(session, call("1"))
         result = await session.rollback("r")
-        [row] = session.history.recorded("r").reverts
+        [row] = (await session.history.recorded("r")).reverts
     assert told(result.steps) == [("1", "failed")]
     assert said in (result.steps[0].error or "")
     assert (row.status, row.error) == ("failed", result.steps[0].error)

@@ -200,7 +200,7 @@ async def test_wide_integers_cross_in_arguments_inputs_results_and_the_journal(
     assert result.partial == (row,)
     assert (await session.program(**options)).value == result.value
     file = tmp_path / "recording.json"
-    Recording(session.history.recorded("wide")).save(file)
+    Recording(await session.history.recorded("wide")).save(file)
     replayed = await Recording.load(file).replay()
     assert (replayed.value, replayed.partial) == (result.value, result.partial)
 
@@ -209,7 +209,7 @@ async def test_truncated_value_with_wide_integers_is_stored_whole(session: Sessi
     source = "def run(ctx, inputs):\n    return [3 ** 80] * 5_000\n"
     result = await session.program(source=source)
     assert result.cut is not None
-    assert json.loads(Path(result.cut.artifact).read_bytes()) == [3**80] * 5_000
+    assert json.loads(session.artifacts.path(result.cut.sha256).read_bytes()) == [3**80] * 5_000
     assert result.value[0] == 3**80
 
 
@@ -372,7 +372,7 @@ async def test_bytes_become_files_with_a_handle(session: Session) -> None:
     assert (len(data), hashlib.sha256(data).hexdigest()) == (300_008, handle["id"])
     assert [Path(ref.path).read_bytes() for ref in (part, view)] == [b"abc", b"xyz"]
     assert result.partial[0]["part"]["id"] == part.id
-    replayed = await Recording(session.history.recorded(result.run_id)).replay()
+    replayed = await Recording(await session.history.recorded(result.run_id)).replay()
     assert [ref.id for ref in replayed.attached] == [ref.id for ref in result.attached]
     assert replayed.value == result.value
 

@@ -79,9 +79,9 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
 
 async def test_direct_call_is_a_recorded_run_with_its_nested_calls(session: Session) -> None:
     assert (await session.tool("chain", {"seat": "4A"})).value == "4A"
-    (run,) = session.history.runs()
+    (run,) = await session.history.runs()
     assert (run.status, run.filename) == ("completed", "direct call")
-    rows = session.history.recorded(run.run_id).calls
+    rows = (await session.history.recorded(run.run_id)).calls
     assert [(row.path, row.tool) for row in rows] == [("1", "chain"), ("1.1", "book")]
     undone = await session.rollback(run.run_id)
     assert booked == {}
@@ -91,9 +91,9 @@ async def test_direct_call_is_a_recorded_run_with_its_nested_calls(session: Sess
 async def test_failed_direct_call_is_recorded_with_its_error(session: Session) -> None:
     result = await session.tool("book", {"seat": 3})
     assert not result.ok
-    (run,) = session.history.runs()
+    (run,) = await session.history.runs()
     assert run.status == "failed"
-    assert b"tool_error" in (run.result or b"")
+    assert b"tool_error" in ((await session.history.run(run.run_id)).result or b"")
 
 
 async def test_direct_call_awaiting_approval_pauses_durably_and_is_resumed(
@@ -104,22 +104,22 @@ async def test_direct_call_awaiting_approval_pauses_durably_and_is_resumed(
     assert paused.error.code == "paused"
     run_id = str(paused.error.details["run_id"])
     assert made == []
-    (waiting,) = session.history.pending(run_id)
+    (waiting,) = await session.history.pending(run_id)
     assert (waiting.tool, waiting.arguments) == ("pay", {"cents": 5})
-    session.history.approve(run_id, arguments={"cents": 4}, by="ann")
+    await session.history.approve(run_id, arguments={"cents": 4}, by="ann")
     resumed = await session.resume(run_id)
     assert resumed.unwrap() == "paid 4"
     assert made == [waiting.idempotency_key]
-    assert session.history.run(run_id).status == "completed"
+    assert (await session.history.run(run_id)).status == "completed"
 
 
 async def test_record_of_a_direct_call_has_no_secrets(session: Session) -> None:
     events: list[RunEvent] = []
     async with session.stream("leak", {"word": SECRET}) as stream:
         events = [event async for event in stream]
-    (run,) = session.history.runs()
+    (run,) = await session.history.runs()
     assert {event.run_id for event in events} == {run.run_id}
-    rows = repr((run, session.history.recorded(run.run_id)))
+    rows = repr((run, await session.history.recorded(run.run_id)))
     assert SECRET not in rows
     assert "[secret api_key]" in rows
 
@@ -131,9 +131,9 @@ async def test_cancelled_direct_call_is_recorded_with_an_unknown_effect(session:
             while not made:
                 await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
-    (run,) = session.history.runs()
+    (run,) = await session.history.runs()
     assert run.status == "cancelled"
-    (row,) = session.history.recorded(run.run_id).calls
+    (row,) = (await session.history.recorded(run.run_id)).calls
     assert row.end is not None
     assert row.end.status == "unknown"
 
@@ -175,11 +175,11 @@ async def test_rules_of_a_direct_call_are_required_again_on_resume(session: Sess
     paused = await session.tool("pay", {"cents": 5}, allowed_tools=rules)
     assert paused.error is not None
     run_id = str(paused.error.details["run_id"])
-    session.history.approve(run_id, by="ann")
+    await session.history.approve(run_id, by="ann")
     resumed = await session.resume(run_id, allowed_tools=rules)
     assert resumed.unwrap() == "paid 5"
 
 
 async def test_programs_called_as_a_tool_are_recorded_once(session: Session) -> None:
     assert (await session.tool("program", {"source": "1 + 1"})).value == 2
-    assert [run.filename for run in session.history.runs()] == ["script.py"]
+    assert [run.filename for run in await session.history.runs()] == ["script.py"]

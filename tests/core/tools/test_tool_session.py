@@ -12,8 +12,8 @@ from ptc._calls._attachments import AttachmentStore
 from ptc._calls._direct import DirectCalls
 from ptc._calls._scope import Shared
 from ptc._core._lifetime import Lifetime
-from ptc._records._artifacts import ArtifactStore
 from ptc._session._tool_session import ToolSession, collect_tools
+from ptc.artifacts import SessionArtifacts
 
 pytestmark = pytest.mark.anyio
 
@@ -26,8 +26,8 @@ def price(item: str) -> int:
 
 async def test_direct_calls_need_neither_workers_nor_a_journal(tmp_path: Path) -> None:
     catalog, models = collect_tools([price], (), None)
-    store = ArtifactStore(tmp_path / "artifacts", tmp_path)
-    attachments = AttachmentStore(ArtifactStore(tmp_path / "attachments", tmp_path))
+    store = SessionArtifacts(tmp_path / "artifacts", tmp_path)
+    attachments = AttachmentStore(SessionArtifacts(tmp_path / "attachments", tmp_path))
     shared = Shared(root=tmp_path, known=catalog.tools, attachments=attachments, artifacts=store)
     direct = DirectCalls(catalog, shared, Limits())
     session = ToolSession(catalog, models, tmp_path, direct)

@@ -167,7 +167,7 @@ def test_blocking_session_has_every_public_member_with_its_signature() -> None:
         pair = [getattr(each, "__func__", each) for each in (member, blocking[name])]
         ours, theirs = map(inspect.signature, pair)
         assert ours.parameters == theirs.parameters, name
-        if name not in ("extract_many", "stream", "stream_elements", "task"):
+        if name not in ("extract_many", "follow", "stream", "stream_elements", "task"):
             assert ours.return_annotation == theirs.return_annotation, name
     assert (
         inspect.signature(Session.__init__).parameters

@@ -63,7 +63,7 @@ async def test_secret_files_cannot_be_attached(tmp_path: Path) -> None:
             assert isinstance(result.error, ToolError), path
             assert (path, result.error.code) == (path, code)
             assert result.attachments == ()
-    assert not (root / ".ptc/artifacts/attachments").exists()
+    assert not (root / ".ptc/artifacts").exists()
 
 
 SCRIPT = """

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ptc._records._artifacts import ArtifactStore
+from ptc._records._artifacts import LocalArtifacts
 from ptc_tools.recall import _json_scan, _pointer
 from ptc_tools.recall._json_scan import JsonScan, NotJsonError
 from ptc_tools.recall._parts import Request, json_part
@@ -46,7 +46,7 @@ def test_every_part_of_a_random_value_is_found(
     tmp_path: Path, value: Any, indent: int | None, ascii_only: bool
 ) -> None:
     data = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode()
-    store = ArtifactStore(tmp_path)
+    store = LocalArtifacts(tmp_path)
     file = store.open(store.keep(data).sha256)
     assert file is not None
     with file:

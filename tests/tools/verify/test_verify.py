@@ -343,11 +343,11 @@ async def test_resumed_verification_repeats_no_finished_command(root: Path) -> N
         group.cancel_scope.cancel()
     (root / "go").touch()
     async with Session(root, record_direct_calls=True) as session:
-        (row,) = session.history.runs()
+        (row,) = await session.history.runs()
         paused = await session.resume(row.run_id)
         assert [(p.tool, p.kind) for p in paused.pending] == [("bash", "unknown")]
         assert (root / "log").read_text().split() == ["first", "second"]
-        session.history.settle(row.run_id, None, "again", by="ann")
+        await session.history.settle(row.run_id, None, "again", by="ann")
         result = await session.resume(row.run_id)
     assert outcome(result.unwrap()) == EXPECTED
     assert (root / "log").read_text().split() == ["first", "second", "second", "third"]
@@ -374,7 +374,7 @@ async def test_verification_pauses_for_approvals_and_executes_each_command_once(
         assert [(p.tool, p.kind) for p in paused.pending] == [("bash", "approval")] * 3
         assert not (root / "log").exists()
         for pending in paused.pending:
-            session.history.approve("r", pending.call, by="ann")
+            await session.history.approve("r", pending.call, by="ann")
         result = await session.resume("r")
     assert outcome(result.unwrap()) == EXPECTED
     assert sorted((root / "log").read_text().split()) == ["first", "second", "third"]

@@ -1,1 +1,0 @@
-"""Storage of runs: the interface, SQLite, and the location of the file. Interprets nothing."""

@@ -1,0 +1,40 @@
+"""Decisions about pending calls: the names of those who made them, and earlier decisions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ..errors import UsageError
+from ..journal._journal import DecisionRow
+
+__all__ = ["describe_decision", "validate_decider"]
+
+_NAME_CHARS = 200
+_DONE = {
+    "approve": "approved",
+    "reject": "rejected",
+    "done": "recorded as done",
+    "failed": "recorded as failed",
+    "again": "approved to be made again",
+}
+
+
+def describe_decision(run_id: str, decision: DecisionRow) -> str:
+    """Describe an earlier decision to somebody who makes another one."""
+    when = datetime.fromtimestamp(decision.at_ms / 1000).astimezone().isoformat(" ", "seconds")
+    by = f" by {decision.by}" if decision.by else ""
+    return (
+        f"run {run_id!r}: call {decision.path} was {_DONE[decision.action]}{by} at {when}; "
+        "decisions are final"
+    )
+
+
+def validate_decider(by: str) -> str:
+    """Return `by` if it is a name. Raises `UsageError`."""
+    if not isinstance(by, str) or not by.strip() or not by.isprintable() or len(by) > _NAME_CHARS:
+        msg = (
+            f"by must name who decides, in 1-{_NAME_CHARS} printable characters, not {by!r:.80}; "
+            "the record of the decision shows it"
+        )
+        raise UsageError(msg)
+    return by

@@ -1,0 +1,210 @@
+"""Rounds in which a worker takes runs: fair shares and limits of tenants, and leases.
+
+Rule 1: the limits of a tenant hold on all machines together, also while workers die.
+    tests/core/queue/test_limits.py::test_limit_holds_on_all_machines_while_workers_die
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from ..._core import _json
+from .._fair_share import Demand, divide_slots
+from .._journal import Lease, RunRow
+from .._queue import Claim
+from .._record import build_run
+from . import _queue_statements as sql
+from ._run_rows import decode_run
+from ._statements import POSITION
+
+__all__ = ["ClaimRounds", "missing_tools"]
+
+
+class ClaimRounds:
+    """Takes runs from the queue for one worker."""
+
+    def __init__(
+        self, worker: str, lease_seconds: float, label: str, held: Callable[[], Collection[int]]
+    ) -> None:
+        """Prepare the rounds.
+
+        Args:
+            worker: Id of the worker.
+            lease_seconds: Time without a heartbeat after which its runs are taken by others.
+            label: Name of the store, for errors.
+            held: Returns the numbers of the runs whose leases this worker holds.
+        """
+        self._worker, self._lease_seconds, self._label = worker, lease_seconds, label
+        self._held = held
+        self._tools: dict[str, str] = {}
+        self._most_attempts = 1
+        self._served: dict[str, bool] = {}
+        """True for each set of tools that this worker has."""
+        self.next_seconds = 0.0
+        """Time until a run may start that its tenant's rate held back in the last round."""
+
+    def register(self, tools: Mapping[str, str], max_attempts: int) -> None:
+        """Set the tools of the worker, and the starts of a run after which it is not started."""
+        self._tools, self._served = dict(tools), {}
+        self._most_attempts = max_attempts
+
+    async def claim(self, connection: Any, queries: Any, most: int) -> Sequence[Claim]:
+        """Take up to `most` runs, in one transaction."""
+        self.next_seconds = 0.0
+        demand = await self._demand(connection, most)
+        if not any(ready or stale for _, stale, ready in demand.values()):
+            return []
+        tenants = sorted({tenant_of(name) for name in demand})
+        # A worker that is frozen in this transaction must not keep others from their work.
+        async with connection.transaction():
+            await connection.execute("SET LOCAL idle_in_transaction_session_timeout='1s'")
+            await connection.execute("SET LOCAL lock_timeout='2s'")
+            locked = {row["name"]: row for row in await connection.fetch(sql.LOCK_TENANTS, tenants)}
+            demand = await self._demand(connection, most)
+            demand = {name: each for name, each in demand.items() if tenant_of(name) in locked}
+            shares = await self._shares(connection, demand, locked, most)
+            jobs = await self._dequeue(queries, demand, shares, most)
+            await self._spend(connection, locked, jobs, demand)
+            claims = await self._start(connection, jobs)
+        return claims
+
+    async def _demand(self, connection: Any, most: int) -> dict[str, tuple[int, int, int]]:
+        """Return running, stale and ready runs by entrypoint, of those that this worker serves."""
+        rows = await connection.fetch(sql.DEMAND, most, self._lease_seconds)
+        await self._learn(connection, {row[0].rpartition("/")[2] for row in rows})
+        return {
+            row[0]: (row[1], row[2], row[3])
+            for row in rows
+            if self._served[row[0].rpartition("/")[2]]
+        }
+
+    async def _learn(self, connection: Any, digests: set[str]) -> None:
+        unknown = digests - self._served.keys()
+        if not unknown:
+            return
+        found = {row[0]: row[1] for row in await connection.fetch(sql.TOOLSETS, list(unknown))}
+        for digest in unknown:
+            tools = _json.loads(found[digest]) if digest in found else {"": ""}
+            self._served[digest] = not missing_tools(tools, self._tools)
+
+    async def _shares(
+        self,
+        connection: Any,
+        demand: Mapping[str, tuple[int, int, int]],
+        limits: Mapping[str, Any],
+        most: int,
+    ) -> dict[str, int]:
+        """Return the number of new runs to take, by entrypoint."""
+        free = most - min(most, sum(stale for _, stale, _ in demand.values()))
+        demands = {}
+        for tenant, row in limits.items():
+            own = [each for name, each in demand.items() if tenant_of(name) == tenant]
+            running = sum(each[0] for each in own)
+            ready = sum(each[2] for each in own)
+            if row["max_running"] is not None:
+                ready = min(ready, max(0, row["max_running"] - running))
+            if row["rate_per_second"] is not None and ready > int(row["tokens"]):
+                ready = int(row["tokens"])
+                wait = (1 - row["tokens"] % 1) / row["rate_per_second"]
+                self.next_seconds = min(self.next_seconds or wait, wait)
+            demands[tenant] = Demand(running, ready)
+        shares: dict[str, int] = {}
+        for tenant, share in divide_slots(free, demands).items():
+            names = [name for name, each in demand.items() if tenant_of(name) == tenant and each[2]]
+            if len(names) == 1:
+                shares[names[0]] = share
+            else:
+                rows = await connection.fetch(sql.BY_PRIORITY, names, share)
+                shares |= {row[0]: row[1] for row in rows}
+        return shares
+
+    async def _dequeue(
+        self,
+        queries: Any,
+        demand: Mapping[str, tuple[int, int, int]],
+        shares: Mapping[str, int],
+        most: int,
+    ) -> list[Any]:
+        from pgqueuer.ports.repository import EntrypointExecutionParameter
+
+        # A limit counts the running ones too. Without new ones, it lets the stale ones be taken.
+        limits = {
+            name: EntrypointExecutionParameter(concurrency_limit=running + shares.get(name, 0))
+            for name, (running, stale, _) in demand.items()
+            if stale or shares.get(name)
+        }
+        if not limits:
+            return []
+        jobs: list[Any] = await queries.dequeue(
+            batch_size=most,
+            entrypoints=limits,
+            queue_manager_id=uuid.UUID(self._worker),
+            global_concurrency_limit=None,
+            heartbeat_timeout=timedelta(seconds=self._lease_seconds),
+        )
+        return jobs
+
+    async def _spend(
+        self,
+        connection: Any,
+        limits: Mapping[str, Any],
+        jobs: Sequence[Any],
+        demand: Mapping[str, tuple[int, int, int]],
+    ) -> None:
+        """Take the tokens of the runs that start from the tenants that have a rate."""
+        rated = {name: row["tokens"] for name, row in limits.items() if row["rate_per_second"]}
+        if not rated or not jobs:
+            return
+        taken = Counter(tenant_of(job.entrypoint) for job in jobs)
+        stale = Counter[str]()
+        for name, (_, count, _) in demand.items():
+            stale[tenant_of(name)] += count
+        spent = {
+            name: tokens - max(0, taken[name] - stale[name])
+            for name, tokens in rated.items()
+            if taken[name]
+        }
+        await connection.execute(sql.SPEND, list(spent), list(spent.values()))
+
+    async def _start(self, connection: Any, jobs: Sequence[Any]) -> list[Claim]:
+        """Acquire the leases of runs that were taken."""
+        if not jobs:
+            return []
+        by_run = {job.payload.decode(): job for job in jobs}
+        rows = await connection.fetch(
+            sql.START, list(by_run), self._worker, self._most_attempts, list(self._held())
+        )
+        claims = []
+        for number, epoch, status, *values in map(tuple, rows):
+            run = replace(build_run(decode_run(values), self._label), status=status)
+            position = 0
+            if status != "queued":
+                position = await connection.fetchval(POSITION, number)
+            lease = Lease(run.run_id, number, epoch)
+            claims.append(_claim_of(by_run.pop(run.run_id), run, lease, position))
+        if by_run:
+            # Ended, executed elsewhere, started too often, or deleted.
+            rows = await connection.fetch(sql.ROWS, list(by_run))
+            found = {row[0]: build_run(decode_run(tuple(row)), self._label) for row in rows}
+            claims += [_claim_of(job, found.get(name), None) for name, job in by_run.items()]
+        return claims
+
+
+def missing_tools(required: Mapping[str, str], tools: Mapping[str, str]) -> list[str]:
+    """Return the names of required tools that `tools` lacks, or has with another digest."""
+    return sorted(name for name, digest in required.items() if tools.get(name) != digest)
+
+
+def tenant_of(entrypoint: str) -> str:
+    """Return the tenant in a name of the queue, which is tenant, slash, and digest of tools."""
+    return entrypoint.rpartition("/")[0]
+
+
+def _claim_of(job: Any, run: RunRow | None, lease: Lease | None, position: int = 0) -> Claim:
+    tenant, run_id = tenant_of(job.entrypoint), job.payload.decode()
+    return Claim(job.id, run_id, tenant, job.attempts, run, lease, position)

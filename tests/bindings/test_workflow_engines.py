@@ -74,7 +74,13 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    output, errors = process.communicate(timeout=SECONDS)
+    with process:
+        try:
+            output, errors = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, errors = process.communicate()
+            pytest.fail(f"still at work after {SECONDS:.0f} s: {output}\n{errors}")
     assert process.returncode == 0, errors
     return output
 
@@ -154,7 +160,7 @@ with SetWorkflowID("bill-7"):
 print(DBOS.get_event("bill-7", "status", timeout_seconds=30))
 DBOS.send("bill-7", "nothing yet", topic="decided")
 with open_session() as session:
-    session.history.approve("bill-7", by="ann")
+    session.approve("bill-7", by="ann")
 DBOS.send("bill-7", "go", topic="decided")
 print(handle.get_result(), (FOLDER / "charges").read_text())
 DBOS.destroy()

@@ -253,15 +253,15 @@ def test_builtin_has_no_todo_list() -> None:
 HOST = """
 import os, signal, sys
 from ptc import BlockingSession
-from ptc.journal._documents import Documents
+from ptc.journal._documents import SqliteDocuments
 
-change = Documents.change
+change = SqliteDocuments.change
 
 def change_and_die(self, *args, **options):
     change(self, *args, **options)
     os.kill(os.getpid(), signal.SIGKILL)
 
-Documents.change = change_and_die
+SqliteDocuments.change = change_and_die
 with BlockingSession(sys.argv[1], toolsets=["todo"], journal=sys.argv[2], workers=1) as session:
     session.program(source=sys.argv[3], allowed_tools=["manage_todo_list"], run_id="killed")
 """

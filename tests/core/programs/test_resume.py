@@ -114,10 +114,11 @@ async def test_effects_of_a_saved_program_are_rolled_back(tmp_path: Path) -> Non
 
 @pytest.mark.timeout(300)
 def test_killed_host_continues_a_saved_program_without_repeating_an_effect() -> None:
-    command = [sys.executable, str(ROOT / "tests" / "fuzz" / "durable.py"), "--only", "saved"]
+    command = [sys.executable, "-m", "tests.fuzz.durable", "--only", "saved"]
     done = subprocess.run(
-        [*command, "--points", "15", "--minutes", "2", "--seed", "5"],
+        [*command, "--count", "15", "--minutes", "2", "--seed", "5"],
         capture_output=True,
+        cwd=ROOT,
         text=True,
         timeout=280,
         check=False,

@@ -28,6 +28,10 @@ async def run(ctx, inputs):
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def work(folder: Path, deaths: bool) -> dict[str, Any]:
     """Execute or resume the run; with `deaths`, kill this process in the middle."""
     calls: Counter[str] = Counter()
@@ -49,7 +53,8 @@ def work(folder: Path, deaths: bool) -> dict[str, Any]:
         async with Session(
             folder / "root", tools=own, toolsets=(), journal=folder / "journal", workers=1
         ) as session:
-            began = time.perf_counter()
+            # A forked process begins with the memory of its parent.
+            began, before = time.perf_counter(), peak_mb()
             result = await session.program(
                 source=SOURCE,
                 allowed_tools=["look", "put"],
@@ -61,7 +66,7 @@ def work(folder: Path, deaths: bool) -> dict[str, Any]:
                 "status": result.status,
                 "calls": calls,
                 "seconds": time.perf_counter() - began,
-                "mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                "mb": peak_mb() - before,
             }
 
     return anyio.run(run)

@@ -17,6 +17,7 @@ __all__ = [
     "EVENTS",
     "FAILED",
     "HEARTBEAT",
+    "IS_ALIVE",
     "IS_DECIDED",
     "LOCK_NUMBER",
     "LOCK_RUN",
@@ -31,7 +32,7 @@ __all__ = [
     "UNDECIDED",
 ]
 
-_ALIVE: Final = (
+IS_ALIVE: Final = (
     "EXISTS (SELECT 1 FROM workers w WHERE w.worker=r.owner"
     " AND greatest(w.alive, pg_postmaster_start_time())"
     " > clock_timestamp() - make_interval(secs => w.lease_seconds))"
@@ -46,11 +47,11 @@ UPDATE runs r SET owner=$2, epoch=r.epoch+1, options=coalesce($4, r.options),
   status='running', result=NULL, ended_ms=NULL
 WHERE r.run_id=$1 AND r.rolled_back_ms IS NULL AND r.status IN ({_STATUSES})
   AND ($3::int IS NULL OR r.status='paused' OR r.attempts<$3) AND strpos(r.run_id, '.')=0
-  AND (r.owner IS NULL OR NOT {_ALIVE})
+  AND (r.owner IS NULL OR NOT {IS_ALIVE})
 RETURNING r.number, r.epoch
 """  # noqa: S608  # our names
 LOCK_RUN: Final = (
-    f"SELECT r.status, r.rolled_back_ms, r.revision, r.owner IS NOT NULL AND {_ALIVE}, r.number,"  # noqa: S608
+    f"SELECT r.status, r.rolled_back_ms, r.revision, r.owner IS NOT NULL AND {IS_ALIVE}, r.number,"  # noqa: S608
     " r.owner, r.epoch"
     " FROM runs r WHERE r.run_id=$1 FOR UPDATE"
 )
@@ -70,7 +71,7 @@ ACQUIRE_FOR_ROLLBACK: Final = f"""
 UPDATE runs r SET owner=$2, epoch=r.epoch+1, rolled_back_ms=coalesce(r.rolled_back_ms, $3),
   ended_ms=coalesce(r.ended_ms, $3),
   status=CASE WHEN r.status IN ('running', 'paused') THEN 'cancelled' ELSE r.status END
-WHERE r.run_id=$1 AND (r.owner IS NULL OR NOT {_ALIVE})
+WHERE r.run_id=$1 AND (r.owner IS NULL OR NOT {IS_ALIVE})
 RETURNING r.number, r.epoch
 """  # noqa: S608  # our names
 TAKE_BACK: Final = (

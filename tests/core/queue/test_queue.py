@@ -45,3 +45,25 @@ async def test_claim_whose_answer_was_lost_is_made_again(fleet: Fleet) -> None:
         await connection.close()
         (tenant,) = (await session.queue_status()).tenants
         assert (tenant.queued, tenant.running) == (1, 0)
+
+
+async def test_claim_leaves_runs_whose_worker_could_not_reach_the_server(fleet: Fleet) -> None:
+    asyncpg = pytest.importorskip("asyncpg")
+    async with fleet.session() as session, fleet.session() as other:
+        await session.submit(source="1")
+        digests = queued_runs_of(session).digests
+        queue, rival = [await queued_runs_of(each).queue() for each in (session, other)]
+        await queue.register(digests, 4, 5)
+        await rival.register(digests, 4, 5)
+        (claim,) = await queue.claim(4)
+        assert claim.lease is not None
+        connection = await asyncpg.connect(fleet.url, server_settings={"search_path": "ptc"})
+        # The last heartbeat is older than the start of the server, which is younger than a lease.
+        await connection.execute("UPDATE queue_entries SET heartbeat=now() - interval '1 hour'")
+        await connection.execute(
+            "UPDATE workers SET alive=now() - interval '1 week', lease_seconds=3 * 86400"
+        )
+        (found,) = await rival.claim(4)
+        assert found.lease is None
+        await connection.close()
+        session.history.journal.release(claim.lease)

@@ -23,6 +23,8 @@ _REPEATED = {
     *("--script", "--reads", "--allow-unmatched", "--after"),
 }
 """Options that belong to one command, not to its run."""
+_STORE = {"--journal", "--store"}
+"""Options that say where a run is recorded."""
 
 
 def report_next_step(
@@ -31,6 +33,7 @@ def report_next_step(
     pending: Sequence[PendingCall],
     *,
     name_calls: bool = False,
+    queued: bool = False,
     margin: str = "",
 ) -> None:
     """Write the commands that decide on the pending calls of a run, and that resume it.
@@ -40,9 +43,11 @@ def report_next_step(
         run_id: The run.
         pending: Its pending calls.
         name_calls: True: name each call. False: only if there are several.
+        queued: True: a worker of a queue continues the run after the decisions.
         margin: Start of each line.
     """
-    for line in _commands(run_id, pending, name_calls=name_calls or len(pending) > 1):
+    name_calls = name_calls or len(pending) > 1
+    for line in _commands(run_id, pending, name_calls=name_calls, queued=queued):
         stream.line(margin + line)
 
 
@@ -66,32 +71,50 @@ def report_correction(stream: Stream, result: RunResult) -> None:
         )
 
 
-def _commands(run_id: str, pending: Sequence[PendingCall], *, name_calls: bool) -> list[str]:
+def _commands(
+    run_id: str, pending: Sequence[PendingCall], *, name_calls: bool, queued: bool
+) -> list[str]:
+    known = _STORE if queued else None
+    resume = f"ptc resume {run_id}{_repeated('resume')}"
+    if queued:
+        resume = f"ptc wait {run_id}{_repeated('wait', known)}"
     if not pending:
-        return [f"next: ptc resume {run_id}{_repeated('resume')}"]
+        return [f"next: {resume}"]
     lines = []
     for call in pending[:_SHOWN]:
         which = f"{run_id} {call.call}" if name_calls else run_id
         if call.kind == "approval":
-            lines.append(f"next: ptc approve {which}{_repeated('approve')} --resume")
-            lines.append(f"  or: ptc reject {which}{_repeated('reject')} --reason TEXT --resume")
+            end = "" if queued else " --resume"
+            lines.append(f"next: ptc approve {which}{_repeated('approve', known)}{end}")
+            lines.append(f"  or: ptc reject {which}{_repeated('reject', known)} --reason TEXT{end}")
         else:
             outcomes = "(done|failed|again)"
-            lines.append(f"next: ptc settle {which}{_repeated('settle')} --outcome {outcomes}")
-            lines.append(f"then: ptc resume {run_id}{_repeated('resume')}")
+            settle = _repeated("settle", known)
+            lines.append(f"next: ptc settle {which}{settle} --outcome {outcomes}")
+            if not queued:
+                lines.append(f"then: {resume}")
     if len(pending) > _SHOWN:
         lines.append(f"and {len(pending) - _SHOWN} more: ptc approvals {run_id}")
+    if queued:
+        lines.append(f"then: {resume}")
     return lines
 
 
-def _repeated(name: str) -> str:
-    """Return the options of this command line that the command `name` needs to find the run."""
+def _repeated(name: str, wanted: set[str] | None = None) -> str:
+    """Return the options of this command line that the command `name` needs to find the run.
+
+    Args:
+        name: The command.
+        wanted: Options to repeat; None: all that both commands have.
+    """
     context = click.get_current_context(silent=True)
     group = context.parent.command if context is not None and context.parent is not None else None
     if context is None or not isinstance(group, click.Group):
         return ""
     target = group.get_command(context, name)
     known = {flag for each in target.params for flag in each.opts} if target is not None else set()
+    if wanted is not None:
+        known &= wanted
     words: list[str] = []
     for option in context.command.params:
         if isinstance(option, click.Option) and known & set(option.opts) - _REPEATED:

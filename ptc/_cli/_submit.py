@@ -89,4 +89,6 @@ def submit(
         return COMPLETED
     standard_error().line(f"submitted: {sent}")
     history = open_history(settings)
-    return watch_to_end(history, sent, events=not as_json, verbose=verbose, as_json=as_json)
+    return watch_to_end(
+        history, sent, events=not as_json, queued=True, verbose=verbose, as_json=as_json
+    )

@@ -81,6 +81,7 @@ def watch_to_end(
     events: bool,
     through_pauses: bool = False,
     timeout_ms: int | None = None,
+    queued: bool = False,
     verbose: bool = False,
     as_json: bool = False,
 ) -> int:
@@ -92,6 +93,7 @@ def watch_to_end(
         events: True: show its progress and its output.
         through_pauses: True: also wait while it is paused.
         timeout_ms: Longest time; None: any.
+        queued: True: workers of a queue continue the run after a pause.
         verbose: True: print the table of calls, off a terminal as well.
         as_json: True: print the whole result.
     """
@@ -114,7 +116,7 @@ def watch_to_end(
         return LIMIT
     print_result(result, filename, as_json=as_json, verbose=verbose)
     if result.status == "paused" and not as_json:
-        report_next_step(errors, run_id, result.pending)
+        report_next_step(errors, run_id, result.pending, queued=queued)
     return status_of(result)
 
 

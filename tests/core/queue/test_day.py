@@ -97,8 +97,11 @@ def test_cancelled_run_stays_cancelled_after_an_approval(
     result = json.loads(sender.ptc("wait", run_id, "--through-pauses", "--json").stdout)
     assert result["status"] == "cancelled"
     # A later run shows that the worker had time for the cancelled one.
-    later = json.loads(sender.ptc("submit", SCRIPT, *options).stdout)
-    assert later["status"] == "paused"
+    later = sender.ptc("submit", SCRIPT, *options[:-1]).stderr.split("submitted: ")[1]
+    # A worker continues it, so nobody is told to resume it.
+    number = later.split()[0]
+    assert f"\nnext: ptc approve {number} 1\n" in later
+    assert later.endswith(f"\nthen: ptc wait {number}\n")
     assert worker.poll() is None
     assert not (tmp_path / "ledger.txt").exists()
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from .._records._limits import Limits
-from .._records._result import CallStatus, EventKind
+from .._records._result import CallStatus, EventKind, Failure
 from .._tools._approval import ApprovalNeededError
 from .._tools._environment import Environment
 from .._tools._tool import Tool
@@ -106,6 +106,10 @@ class Dispatch:
     @on_event.setter
     def on_event(self, on_event: OnEvent | None) -> None:
         self._scope.on_event = on_event
+
+    def when_killed(self, finish: Callable[[Failure], None]) -> None:
+        """Set the function that finishes the run if the process of a tool's script is killed."""
+        self._scope.on_killed = finish
 
     def admit(self, call: OpenCall) -> None:
         """Look up, validate and identify a call. Has no effect the second time."""

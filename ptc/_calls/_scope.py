@@ -12,7 +12,7 @@ from .._core._arguments import nearest, parts_of, path_of
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits
-from .._records._result import CallRecord, EventKind, RunResult
+from .._records._result import CallRecord, EventKind, Failure, RunResult
 from .._tools._approval import Approver
 from .._tools._context import ToolContext
 from .._tools._environment import Environment
@@ -125,6 +125,9 @@ class Scope:
     """Subscriber; None: no events are sent."""
     recorder: RunRecorder | None = None
     """Recorder of the run; None: nothing is recorded."""
+    on_killed: Callable[[Failure], None] | None = None
+    """Finishes the run, because the process of a script that a tool ran was killed; None: no run.
+    """
     _discovered: Mapping[str, Tool] | None = None
     _filters: dict[str, RecordFilter] = field(default_factory=dict)
     """By name of tool; ``""`` for tools without `unrecorded` parameters."""

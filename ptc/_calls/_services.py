@@ -9,6 +9,7 @@ from hashlib import sha256
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
+import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
@@ -204,6 +205,11 @@ class Services:
         result = await run_script(call, self._scope.limits, options)
         if self._call.suspended:
             raise suspended_error(self._tool)
+        error, on_killed = result.error, self._scope.on_killed
+        if error is not None and error.code == "killed" and on_killed is not None:
+            # Not the outcome of this call: it would be recorded, and returned by every resumption.
+            on_killed(replace(error, message=f"in {self._tool.name}: {error.message}", line=0))
+            await anyio.sleep_forever()  # until the end of the run cancels this call
         return result
 
     async def step(

@@ -145,7 +145,7 @@ class Failure:
     code: str
     """A stable word: ``exception``, ``exit``, ``tool_error``, ``not_json``, ``syntax``,
     ``refused``, ``timeout``, ``limit_<name>``, ``memory``, ``recursion``, ``system_call``,
-    ``protocol``, ``crash`` ..."""
+    ``protocol``, ``crash``, ``killed`` (not by the script: its process got SIGKILL) ..."""
     message: str
     """Description of the failure."""
     type: str = ""

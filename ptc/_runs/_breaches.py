@@ -175,7 +175,8 @@ def exit_failure(limits: Limits, how: Exit) -> tuple[Status, Failure]:
     hint = ""
     if how.signal == signal.SIGSEGV:
         hint = "very deep nesting of data or calls overflows the C stack of the interpreter"
-    return "crashed", Failure(code="crash", message=message, hint=hint)
+    code = "killed" if how.signal == signal.SIGKILL else "crash"
+    return "crashed", Failure(code=code, message=message, hint=hint)
 
 
 def _memory_failure(limits: Limits, how: Exit) -> Failure | None:

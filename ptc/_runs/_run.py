@@ -123,6 +123,7 @@ class Run:
             )
         if self._outcome.events.active:
             dispatch.on_event = self._outcome.events.emit_call
+        dispatch.when_killed(partial(self._outcome.finish, "crashed"))
 
     async def execute(self, worker: Worker) -> RunResult:
         """Run the program in `worker` and return its result; the worker is killed in any case.

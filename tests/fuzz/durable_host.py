@@ -145,12 +145,22 @@ def _host(place: Place, chance: Random, log: Path) -> None:
 
 
 def _worker(place: Place, chance: Random, log: Path) -> None:
-    workers = [pid for zygote in processes_of(os.getpid()) for pid in processes_of(zygote)]
-    _kill_all(workers, log, "worker")
+    workers = [pid for zygote in _zygotes() for pid in processes_of(zygote)]
+    _kill_all(workers if chance.random() < 0.5 else workers[-1:], log, "worker")
 
 
 def _zygote(place: Place, chance: Random, log: Path) -> None:
-    _kill_all(processes_of(os.getpid()), log, "zygote")
+    # The process that this host spawned may be the shell of a PID namespace.
+    _kill_all(_zygotes() if chance.random() < 0.5 else processes_of(os.getpid()), log, "zygote")
+
+
+def _zygotes() -> list[int]:
+    """Return the processes that fork workers: the lowest ones that have children."""
+    found = []
+    for spawned in processes_of(os.getpid()):
+        parents = [pid for pid in processes_of(spawned) if processes_of(pid)]
+        found += parents or [spawned]
+    return found
 
 
 def _kill_all(pids: list[int], log: Path, how: str) -> None:

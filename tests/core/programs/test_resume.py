@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 
 from ptc import tool
@@ -110,6 +111,43 @@ async def test_effects_of_a_saved_program_are_rolled_back(tmp_path: Path) -> Non
     assert [(step.tool, step.status) for step in steps] == [
         ("puts", "reverted"), ("put", "reverted"), ("put", "reverted")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("killed", ["its worker", "all workers"])
+async def test_killed_script_of_a_tool_crashes_the_run_and_is_resumed(
+    tmp_path: Path, killed: str
+) -> None:
+    shop, struck = Shop(), list[int]()
+
+    @tool
+    async def strike(amount: int) -> int:
+        """Kill workers, the second time."""
+        struck.append(amount)
+        workers = list(session._pool._workers.values()) if len(struck) == 2 else []
+        for worker in workers:
+            run = getattr(worker.on_end, "__self__", None)
+            if killed == "all workers" or (run is not None and not run._program.recorded):
+                worker.kill()
+        await anyio.sleep(0.2 if workers else 0)  # the end of the process is noticed meanwhile
+        return amount
+
+    twice = """
+async def run(ctx, inputs):
+    await ctx.pay(amount=inputs["amount"])
+    return await ctx.strike(amount=inputs["amount"])
+"""
+    allowed = ["twice", "pay", "strike"]
+    async with shop.session(tmp_path, strike) as session:
+        saved = await run(session, twice, {"amount": 1}, ["pay", "strike"])
+        await session.save_program(saved.run_id, name="twice", description="Pay.")
+        script = "async def run(ctx, inputs):\n    return await ctx.twice(amount=5)"
+        crashed = await session.program(source=script, allowed_tools=allowed, run_id="r")
+        assert crashed.status == "crashed"
+        assert crashed.error is not None
+        assert crashed.error.code == "killed"
+        done = await session.resume("r")
+    assert done.value == 5
+    assert shop.paid == [1, 5], "the payment was not repeated"
 
 
 @pytest.mark.timeout(300)

@@ -146,7 +146,8 @@ def _host(place: Place, chance: Random, log: Path) -> None:
 
 def _worker(place: Place, chance: Random, log: Path) -> None:
     workers = [pid for zygote in _zygotes() for pid in processes_of(zygote)]
-    _kill_all(workers if chance.random() < 0.5 else workers[-1:], log, "worker")
+    chosen = workers if chance.random() < 0.5 else chance.sample(workers, min(1, len(workers)))
+    _kill_all(chosen, log, "worker")
 
 
 def _zygote(place: Place, chance: Random, log: Path) -> None:
@@ -164,11 +165,12 @@ def _zygotes() -> list[int]:
 
 
 def _kill_all(pids: list[int], log: Path, how: str) -> None:
+    killed = 0
     for pid in pids:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+            killed += 1
+    if killed:
         _count(log, how)
 
 

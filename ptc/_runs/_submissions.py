@@ -19,7 +19,7 @@ from ..journal._journal import RunRow
 from ..journal._queue import Claim, QueuedJournal, RunQueue, Submission
 from ._history import History
 from ._program import Program, ProgramOptions, reject_unsendable
-from ._program_row import row_of
+from ._program_row import require_inputs, row_of
 from ._programs import ProgramBuilder
 from ._runner import ProgramRunner
 from ._runs import Executor
@@ -147,7 +147,8 @@ class QueuedRuns:
 
         Raises:
             UsageError: If this session cannot execute it.
-            JournalError: If its record cannot be read.
+            DamagedRunError: If its record is damaged.
+            JournalError: If the store cannot be reached.
         """
         run, lease = claim.run, claim.lease
         assert run is not None  # noqa: S101  # there is a lease
@@ -161,6 +162,8 @@ class QueuedRuns:
             return await self._history.leased_record(program, lease, is_new=is_new)
 
         try:
+            if run.status == "queued":  # The record of another is checked when it is loaded.
+                require_inputs(run)
             program = self._programs.from_row(run)
             return await self._runner.execute_recorded(program, open_record, on_event)
         finally:

@@ -28,7 +28,7 @@ from .._queue import (
 )
 from .._writes import run_number, run_values
 from . import _queue_statements as sql
-from ._claims import ClaimRounds, missing_tools
+from ._claims import ClaimRounds, missing_tools, read_tools
 from ._run_rows import encode_run
 from ._server import Server
 
@@ -365,16 +365,16 @@ class PostgresQueue:
             rows = await connection.fetch(sql.WORKERS)
             workers = [WorkerStatus(row[0], row[1], row[2] or 0, row[5], row[3]) for row in rows]
             known = await connection.fetch("SELECT digest, tools FROM toolsets")
-            announced = [_json.loads(row["tools"]) for row in rows if not row["draining"]]
+            announced = [read_tools(row["tools"]) for row in rows if not row["draining"]]
             served = [
                 row[0]
                 for row in known
-                if any(not missing_tools(_json.loads(row[1]), tools) for tools in announced)
+                if any(not missing_tools(read_tools(row[1]), tools) for tools in announced)
             ]
             unserved = {}
             for run_id, text in map(tuple, await connection.fetch(sql.UNSERVED, served, 100)):
-                lacks = [missing_tools(_json.loads(text), tools) for tools in announced]
-                unserved[run_id] = min(lacks, key=len, default=sorted(_json.loads(text)))
+                lacks = [missing_tools(read_tools(text), tools) for tools in announced]
+                unserved[run_id] = min(lacks, key=len, default=sorted(read_tools(text)))
             return QueueStatus(tuple(tenants), tuple(workers), unserved)
 
         return await self._run(read)

@@ -15,6 +15,7 @@ __all__ = [
     "DEMAND",
     "DRAIN",
     "ENDS",
+    "GIVE_UP",
     "INSERT_RUNS",
     "INSERT_SUBMISSIONS",
     "LOCK_TENANTS",
@@ -118,6 +119,7 @@ UPDATE runs SET owner=NULL, attempts=greatest(attempts-1, 0)
 WHERE run_id=ANY($1::text[]) AND status='running' AND (owner IS NULL OR owner=$2)
 """
 """The worker stopped, not the run: that start does not count."""
+GIVE_UP: Final = "UPDATE runs SET owner=NULL WHERE number=ANY($1::bigint[]) AND owner=$2"
 DECIDED: Final = """
 SELECT DISTINCT r.run_id FROM runs r,
   json_array_elements(convert_from(r.result, 'UTF8')::json -> 'pending') AS p

@@ -18,6 +18,7 @@ __all__ = [
     "GIVE_UP",
     "INSERT_RUNS",
     "INSERT_SUBMISSIONS",
+    "LOCK_LENGTHS",
     "LOCK_TENANTS",
     "LOST",
     "NO_CANCEL",
@@ -80,6 +81,10 @@ SELECT coalesce(n.entrypoint, p.entrypoint), coalesce(p.running, 0), coalesce(p.
 FROM (SELECT entrypoint FROM names WHERE entrypoint IS NOT NULL) n
 FULL JOIN picked p ON p.entrypoint=n.entrypoint
 """  # noqa: S608  # our names
+LOCK_LENGTHS: Final = """
+SELECT pg_advisory_xact_lock(hashtext(current_schema() || ' length'), place)
+FROM (SELECT DISTINCT hashtext(name) AS place FROM unnest($1::text[]) AS name ORDER BY place) t
+"""
 LOCK_TENANTS: Final = """
 SELECT name, max_running, rate_per_second, burst,
   least(burst, tokens + CASE WHEN rate_per_second IS NULL THEN 0

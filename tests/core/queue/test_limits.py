@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
@@ -145,6 +146,38 @@ async def test_submit_refuses_beyond_the_length_of_the_queue(fleet: Fleet) -> No
         assert row.tenant == "shop"
         await session.cancel(ids[0])
         await session.submit(source="1", tenant="shop")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_concurrent_submitters_do_not_exceed_the_length_of_a_tenant(fleet: Fleet) -> None:
+    async with AsyncExitStack() as stack:
+        # A session has four connections.
+        sessions = [await stack.enter_async_context(fleet.session()) for _ in range(3)]
+        await sessions[0].set_tenant("shop", max_queued=7)
+        refused: list[int] = []
+
+        async def submit(session: Session) -> None:
+            try:
+                await session.submit_many([{"source": "1", "tenant": "shop"}] * 2)
+            except QueueFullError as error:
+                refused.append(error.length)
+
+        async with anyio.create_task_group() as group:
+            for index in range(24):
+                group.start_soon(submit, sessions[index % 3])
+        (tenant,) = (await sessions[0].queue_status()).tenants
+    assert tenant.queued == 6
+    assert refused == [6] * 21
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_repeated_submission_to_a_full_queue_is_not_refused(fleet: Fleet) -> None:
+    async with fleet.session() as session:
+        await session.set_tenant("shop", max_queued=1)
+        for _ in range(2):
+            assert await session.submit(source="1", tenant="shop", run_id="one") == "one"
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ class QueuedRuns:
         if not isinstance(priority, int) or priority not in PRIORITIES:
             msg = f"priority must be an integer from -10 to 10, not {priority!r:.80}"
             raise UsageError(msg)
-        delay_ms = _delay_of(request.pop("delay_ms", 0), request.pop("at", None))
+        delay_ms = delay_of(request.pop("delay_ms", 0), request.pop("at", None))
         if request.pop("env", None) is not None:
             msg = "a submitted run has no env=: values for tools are settings of the workers"
             raise UsageError(msg)
@@ -239,8 +239,8 @@ def validate_limits(limits: TenantOptions) -> dict[str, Any]:
     return dict(limits)
 
 
-def _delay_of(delay_ms: Any, at: object) -> int:
-    """Return the time until a run may start, in milliseconds."""
+def delay_of(delay_ms: Any, at: object) -> int:
+    """Return the time until a run may start, in milliseconds. Raises `UsageError`."""
     if at is None:
         if delay_ms != 0:
             require_range("delay_ms", delay_ms, _MOST_DELAY_MS)

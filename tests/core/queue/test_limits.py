@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+from click.testing import CliRunner
 
 from ptc import Session
+from ptc._cli._submit import submit
+from ptc._runs._submissions import delay_of
 from ptc._session._queue_session import queued_runs_of
 from ptc.errors import QueueFullError, UsageError
 from ptc.journal._fair_share import Demand, divide_slots
@@ -31,6 +35,27 @@ async def test_submit_needs_a_journal_with_a_queue() -> None:
     async with Session(journal=":memory:") as session:
         with pytest.raises(UsageError, match="PostgreSQL"):
             await session.submit(source="1")
+
+
+def test_start_of_a_run_is_a_delay_or_a_time_with_a_zone() -> None:
+    soon = datetime.now(timezone(timedelta(hours=-7))) + timedelta(minutes=1)
+    assert 59_000 < delay_of(0, soon) <= 60_000
+    assert delay_of(0, datetime(2020, 1, 1, tzinfo=UTC)) == 0
+    assert delay_of(5, None) == 5
+    for delay_ms, at, message in (
+        (5, soon, "not both"),
+        (0, datetime(2020, 1, 1), "with a time zone"),  # the error
+        (0, soon + timedelta(days=400), "more than a year"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            delay_of(delay_ms, at)
+
+
+@pytest.mark.parametrize("text", ["6 o'clock", "2026-07-01T06:00"])
+def test_command_refuses_a_start_without_a_time_zone(text: str) -> None:
+    done = CliRunner().invoke(submit, ["report.py", "--at", text])
+    assert done.exit_code == 2
+    assert "write it as 2026-07-01T06:00+02:00" in done.output
 
 
 def _spans(fleet: Fleet) -> list[tuple[str, float, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,7 +29,19 @@ The command returns at once. `ptc worker` on any machine that has the same tools
 Examples:
   ptc submit find.py --journal postgresql://ptc@db/runs --input query=TODO
   ptc submit report.py --tenant shop --priority 5 --delay-ms 60000
+  ptc submit report.py --at 2026-07-01T06:00+02:00
 """
+
+
+def _read_time(_context: object, _option: object, text: str | None) -> datetime | None:
+    try:
+        at = None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        at = datetime.min  # as one without a zone
+    if at is not None and at.tzinfo is None:
+        msg = f"{text!r} is not a time with a zone; write it as 2026-07-01T06:00+02:00"
+        raise click.BadParameter(msg)
+    return at
 
 
 @click.command(
@@ -49,6 +62,9 @@ Examples:
 )
 @click.option(
     "--delay-ms", type=int, default=0, metavar="N", help="Time before which it does not start."
+)
+@click.option(
+    "--at", callback=_read_time, metavar="TIME", help="The same, as 2026-07-01T06:00+02:00."
 )
 @click.option(
     "--wait", "waits", is_flag=True, help="Show the progress of the run, and print its result."

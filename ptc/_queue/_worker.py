@@ -22,7 +22,7 @@ from .._records._result import RunResult
 from .._runs._submissions import dead_result
 from .._session._queue_session import queued_runs_of
 from .._session._session import Session
-from ..errors import JournalError, PtcError, UsageError
+from ..errors import DamagedRunError, JournalError, PtcError, UsageError
 from ..journal._queue import Claim, RunQueue
 
 __all__ = ["Outcome", "Worker"]
@@ -169,10 +169,14 @@ class Worker:
         self, queue: RunQueue, claim: Claim
     ) -> tuple[RunResult | None, str, int | None]:
         """Execute a run; return its result, a note, and a delay if it is to be taken again."""
+        if claim.damage:
+            return await self._bury_damaged(queue, claim, claim.damage)
         if claim.lease is None:
             return await self._refuse(queue, claim)
         try:
             return await self._queued_runs.execute(claim), "", None
+        except DamagedRunError as error:
+            return await self._bury_damaged(queue, claim, str(error))
         except UsageError as error:
             if claim.tries >= _MOST_TRIES:
                 return await self._bury(queue, claim, str(error))
@@ -205,10 +209,24 @@ class Worker:
             f"continue it with a corrected script: `ptc resume {claim.run_id} --script FILE`; or "
             "run it again from its beginning with `retry`"
         )
+        result = await self._record_dead(queue, claim, reason, hint)
+        return (result, "", None) if result else (None, "is executed elsewhere", _BUSY_MS)
+
+    async def _bury_damaged(
+        self, queue: RunQueue, claim: Claim, reason: str
+    ) -> tuple[RunResult | None, str, int | None]:
+        """Bury a run that cannot be read. If it has ended, it leaves the queue."""
+        hint = "restore its record from a backup of the database, or submit the script again"
+        result = await self._record_dead(queue, claim, reason, hint)
+        return result, "" if result else reason, None
+
+    async def _record_dead(
+        self, queue: RunQueue, claim: Claim, reason: str, hint: str
+    ) -> RunResult | None:
+        """Record that a run is dead; None if it has ended or is executed elsewhere."""
         result = dead_result(claim.run_id, f"the run is dead: {reason}", hint)
-        data = result.to_json()
-        dead = await queue.bury(claim.run_id, data, now_ms())
-        return (result, "", None) if dead else (None, "is executed elsewhere", _BUSY_MS)
+        dead = await queue.bury(claim.run_id, result.to_json(), now_ms())
+        return result if dead else None
 
     async def _postpone(self, queue: RunQueue, claim: Claim, delay_ms: int) -> None:
         try:

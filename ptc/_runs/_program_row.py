@@ -31,6 +31,7 @@ __all__ = [
     "load_result",
     "read_options",
     "recorded_tools",
+    "require_inputs",
     "require_source",
     "restore_program",
     "row_of",
@@ -86,6 +87,12 @@ def read_options(row: RunRow) -> dict[str, Any]:
         # All that every version records.
         _ = found["rules"], found["typed"], found["schema"], found["tools"], found["limits"]
         return found
+
+
+def require_inputs(row: RunRow) -> None:
+    """Raise `DamagedRunError` if the inputs of a recorded run are not JSON."""
+    with _as_damage(row, "inputs"):
+        _json.loads(row.inputs)
 
 
 @contextmanager

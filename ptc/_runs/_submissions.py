@@ -19,7 +19,7 @@ from ..journal._journal import RunRow
 from ..journal._queue import Claim, QueuedJournal, RunQueue, Submission
 from ._history import History
 from ._program import Program, ProgramOptions, reject_unsendable
-from ._program_row import row_of
+from ._program_row import require_inputs, row_of
 from ._programs import ProgramBuilder
 from ._runner import ProgramRunner
 from ._runs import Executor
@@ -99,7 +99,7 @@ class QueuedRuns:
         if not isinstance(priority, int) or priority not in PRIORITIES:
             msg = f"priority must be an integer from -10 to 10, not {priority!r:.80}"
             raise UsageError(msg)
-        delay_ms = _delay_of(request.pop("delay_ms", 0), request.pop("at", None))
+        delay_ms = delay_of(request.pop("delay_ms", 0), request.pop("at", None))
         if request.pop("env", None) is not None:
             msg = "a submitted run has no env=: values for tools are settings of the workers"
             raise UsageError(msg)
@@ -147,7 +147,8 @@ class QueuedRuns:
 
         Raises:
             UsageError: If this session cannot execute it.
-            JournalError: If its record cannot be read.
+            DamagedRunError: If its record is damaged.
+            JournalError: If the store cannot be reached.
         """
         run, lease = claim.run, claim.lease
         assert run is not None  # noqa: S101  # there is a lease
@@ -161,6 +162,8 @@ class QueuedRuns:
             return await self._history.leased_record(program, lease, is_new=is_new)
 
         try:
+            if run.status == "queued":  # The record of another is checked when it is loaded.
+                require_inputs(run)
             program = self._programs.from_row(run)
             return await self._runner.execute_recorded(program, open_record, on_event)
         finally:
@@ -236,8 +239,8 @@ def validate_limits(limits: TenantOptions) -> dict[str, Any]:
     return dict(limits)
 
 
-def _delay_of(delay_ms: Any, at: object) -> int:
-    """Return the time until a run may start, in milliseconds."""
+def delay_of(delay_ms: Any, at: object) -> int:
+    """Return the time until a run may start, in milliseconds. Raises `UsageError`."""
     if at is None:
         if delay_ms != 0:
             require_range("delay_ms", delay_ms, _MOST_DELAY_MS)

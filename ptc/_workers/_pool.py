@@ -153,6 +153,8 @@ class Pool:
                     if self._zygote is zygote:
                         zygote.close()
                         self._zygote = None
+                    if zygote.was_killed:
+                        continue  # No script has started.
                     raise
                 # It may have sent hello and died before this task ran.
                 if self._zygote is zygote:

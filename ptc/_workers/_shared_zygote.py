@@ -108,6 +108,11 @@ class ZygoteShare:
         return self._shared.zygote.alive and self in self._shared.shares
 
     @property
+    def was_killed(self) -> bool:
+        """True if it died during its start, and gave no reason."""
+        return self._shared.zygote.was_killed
+
+    @property
     def pid(self) -> int:
         """Process id of the process that the host spawned."""
         return self._shared.zygote.pid

@@ -92,6 +92,8 @@ class Zygote:
         self._answered = anyio.Event()
         self._hello: Hello | None = None
         self._fault = ""
+        self.was_killed = False
+        """True if it died during its start, and gave no reason."""
         self._layers: tuple[Layer, ...] = ()
         self.on_forked: Callable[[int, int | None], None] = _close_pidfd
         self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
@@ -306,16 +308,19 @@ class Zygote:
     def _on_gone(self) -> None:
         self._hang_up()
         if not self._answered.is_set():
-            self._fault = f"the worker process exited during its start: {self._last_output()}"
+            words = self._last_output()
+            self.was_killed = not words
+            reason = words or "no reason given"
+            self._fault = f"the worker process exited during its start: {reason}"
             self._answered.set()
         self.on_gone()
 
     def _last_output(self) -> str:
         if self._process is None or self._process.stderr is None:
-            return "no reason given"
+            return ""
         os.set_blocking(self._process.stderr.fileno(), False)
         words = (self._process.stderr.read() or b"").decode(errors="replace").strip()
-        return words[-2_000:] or "no reason given"
+        return words[-2_000:]
 
 
 def _close_pidfd(_number: int, pidfd: int | None) -> None:

@@ -54,6 +54,8 @@ class Claim:
     """Its lease. None: it has ended, another process executes it, or it was started too often."""
     position: int = 0
     """Number of its recorded messages."""
+    damage: str = ""
+    """Reason why its row cannot be read; it has no `run` and no lease then."""
 
 
 @dataclass(frozen=True, slots=True)

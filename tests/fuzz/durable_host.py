@@ -27,7 +27,7 @@ import anyio
 import anyio.to_thread
 
 from ptc import Limits, PendingCall, RunResult, Session
-from ptc.errors import BusyRunError, JournalError, SetupError, UsageError
+from ptc.errors import BusyRunError, JournalError, UsageError
 from ptc.journal import Journal
 from ptc.journal._sqlite import SqliteJournal
 from tests.fuzz.durable_mutants import MUTANTS
@@ -276,9 +276,8 @@ class Drive:
                 last = error
                 await anyio.sleep(0.02)
                 continue
-            except (JournalError, SetupError) as error:
-                # The lease was lost, the server is away, or the zygote was killed while a worker
-                # started: the run continues later.
+            except JournalError as error:
+                # The lease was lost, or the server is away: the run continues later.
                 last = error
                 if time.monotonic() > busy_until:
                     raise

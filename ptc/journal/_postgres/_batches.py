@@ -3,6 +3,11 @@
 One statement without a transaction around it: a host that is frozen in the middle of a transaction
 would hold the locks of its runs, and nobody could resume them.
 
+A batch with writes that a run has few of, such as a request for an approval, is a transaction of
+several statements: the end of the run must come after them, and a used decision replaces an earlier
+row of the same table, which one statement cannot do. The server ends it when its host is frozen for
+a second.
+
 Each batch is durable when it is stored: a server that is killed loses the commits that it has not
 synced, and the rows that follow would be stored after a gap. A host stores at most 20 batches a
 second that nobody waits for, so that costs little.
@@ -173,6 +178,7 @@ class PostgresBatches:
             await self._store_frequent(connection, frequent, leases)
             return
         async with connection.transaction():
+            await connection.execute("SET LOCAL idle_in_transaction_session_timeout='1s'")
             # Before the ends of runs, which give the leases up.
             valid = await self._store_frequent(connection, frequent.without_ends(), leases)
             for write in rare:

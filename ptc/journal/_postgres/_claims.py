@@ -2,6 +2,8 @@
 
 Rule 1: the limits of a tenant hold on all machines together, also while workers die.
     tests/core/queue/test_limits.py::test_limit_holds_on_all_machines_while_workers_die
+Rule 2: a damaged row is reported with its claim, and fails no round.
+    tests/core/queue/test_damaged_runs.py::test_damaged_runs_are_buried_alone
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..._core import _json
+from ...errors import DamagedRunError
 from .._fair_share import Demand, divide_slots
 from .._journal import Lease, RunRow
 from .._queue import Claim
@@ -22,7 +25,7 @@ from . import _queue_statements as sql
 from ._run_rows import decode_run
 from ._statements import POSITION
 
-__all__ = ["ClaimRounds", "missing_tools"]
+__all__ = ["ClaimRounds", "missing_tools", "read_tools"]
 
 
 class ClaimRounds:
@@ -89,7 +92,7 @@ class ClaimRounds:
             return
         found = {row[0]: row[1] for row in await connection.fetch(sql.TOOLSETS, list(unknown))}
         for digest in unknown:
-            tools = _json.loads(found[digest]) if digest in found else {"": ""}
+            tools = read_tools(found.get(digest, ""))
             self._served[digest] = not missing_tools(tools, self._tools)
 
     async def _shares(
@@ -175,24 +178,47 @@ class ClaimRounds:
         """Acquire the leases of runs that were taken."""
         if not jobs:
             return []
-        by_run = {job.payload.decode(): job for job in jobs}
+        by_run = {(job.payload or b"").decode(errors="replace"): job for job in jobs}
         rows = await connection.fetch(
             sql.START, list(by_run), self._worker, self._most_attempts, list(self._held())
         )
-        claims = []
+        claims, damaged = [], []
         for number, epoch, status, *values in map(tuple, rows):
-            run = replace(build_run(decode_run(values), self._label), status=status)
+            job = by_run.pop(values[0])
+            run = self._read(values)
+            if isinstance(run, str):
+                damaged.append(number)
+                claims.append(_claim_of(job, run))
+                continue
             position = 0
             if status != "queued":
                 position = await connection.fetchval(POSITION, number)
             lease = Lease(run.run_id, number, epoch)
-            claims.append(_claim_of(by_run.pop(run.run_id), run, lease, position))
+            claims.append(_claim_of(job, replace(run, status=status), lease, position))
+        if damaged:
+            await connection.execute(sql.GIVE_UP, damaged, self._worker)
         if by_run:
             # Ended, executed elsewhere, started too often, or deleted.
             rows = await connection.fetch(sql.ROWS, list(by_run))
-            found = {row[0]: build_run(decode_run(tuple(row)), self._label) for row in rows}
-            claims += [_claim_of(job, found.get(name), None) for name, job in by_run.items()]
+            found = {row[0]: self._read(tuple(row)) for row in rows}
+            claims += [_claim_of(job, found.get(name)) for name, job in by_run.items()]
         return claims
+
+    def _read(self, row: Sequence[Any]) -> RunRow | str:
+        """Return the row of a run, or the reason why it cannot be read."""
+        try:
+            return build_run(decode_run(row), self._label)
+        except DamagedRunError as error:
+            return str(error)
+
+
+def read_tools(text: str) -> dict[str, str]:
+    """Return a set of tools; of a damaged one, a set that no worker has."""
+    try:
+        tools = _json.loads(text)
+    except ValueError:
+        tools = None
+    return tools if isinstance(tools, dict) else {"": ""}
 
 
 def missing_tools(required: Mapping[str, str], tools: Mapping[str, str]) -> list[str]:
@@ -205,6 +231,10 @@ def tenant_of(entrypoint: str) -> str:
     return entrypoint.rpartition("/")[0]
 
 
-def _claim_of(job: Any, run: RunRow | None, lease: Lease | None, position: int = 0) -> Claim:
-    tenant, run_id = tenant_of(job.entrypoint), job.payload.decode()
-    return Claim(job.id, run_id, tenant, job.attempts, run, lease, position)
+def _claim_of(
+    job: Any, run: RunRow | str | None, lease: Lease | None = None, position: int = 0
+) -> Claim:
+    """Build a claim; `run` may be the reason why its row cannot be read."""
+    row, damage = (None, run) if isinstance(run, str) else (run, "")
+    tenant, run_id = tenant_of(job.entrypoint), (job.payload or b"").decode(errors="replace")
+    return Claim(job.id, run_id, tenant, job.attempts, row, lease, position, damage)

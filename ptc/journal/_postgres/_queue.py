@@ -28,7 +28,7 @@ from .._queue import (
 )
 from .._writes import run_number, run_values
 from . import _queue_statements as sql
-from ._claims import ClaimRounds, missing_tools
+from ._claims import ClaimRounds, missing_tools, read_tools
 from ._run_rows import encode_run
 from ._server import Server
 
@@ -36,7 +36,8 @@ __all__ = ["PostgresQueue"]
 
 _T = TypeVar("_T")
 _MOST_QUEUED: Final = 100_000
-"""Runs that may wait, of all tenants together."""
+"""Runs that may wait, of all tenants together. Submissions at one instant may exceed it by a few: a
+lock for all of them would cost more than it is worth."""
 _SOON: Final = 0.01
 _UNFINISHED: Final = ("queued", "running")
 
@@ -106,13 +107,13 @@ class PostgresQueue:
         toolsets = {_digest(each.tools): _json.dumps(each.tools).decode() for each in submissions}
         async with connection.transaction():
             await self._add_names(connection, submissions, toolsets)
-            await self._check_length(connection, submissions)
             runs = [each.run for each in submissions]
             values = [encode_run((run_number(run.run_id), *run_values(run))) for run in runs]
             rows = await connection.fetch(sql.INSERT_RUNS, *map(list, zip(*values, strict=True)))
             inserted = {row[0] for row in rows}
             new = {each.run.run_id: each for each in submissions if each.run.run_id in inserted}
             if new:
+                await self._check_length(connection, new.values())
                 await connection.execute(
                     sql.INSERT_SUBMISSIONS,
                     [run_number(run_id) for run_id in new],
@@ -146,12 +147,17 @@ class PostgresQueue:
             tenants,
         )
 
-    async def _check_length(self, connection: Any, submissions: Sequence[Submission]) -> None:
+    async def _check_length(self, connection: Any, submissions: Collection[Submission]) -> None:
+        """Refuse new runs beyond the length of the queue, in their transaction."""
         counts = Counter(each.run.tenant for each in submissions)
         limits = await connection.fetch(
             "SELECT name, max_queued FROM tenants WHERE name=ANY($1::text[])", list(counts)
         )
         most = {row["name"]: row["max_queued"] for row in limits if row["max_queued"] is not None}
+        if most:
+            # Others that submit for these tenants wait, so that their counts see this transaction.
+            # Not the rows, which the rounds of workers lock.
+            await connection.execute(sql.LOCK_LENGTHS, list(most))
         checks = [(None, len(submissions), _MOST_QUEUED)]
         checks += [(name, counts[name], limit) for name, limit in most.items()]
         for tenant, count, limit in checks:
@@ -365,16 +371,16 @@ class PostgresQueue:
             rows = await connection.fetch(sql.WORKERS)
             workers = [WorkerStatus(row[0], row[1], row[2] or 0, row[5], row[3]) for row in rows]
             known = await connection.fetch("SELECT digest, tools FROM toolsets")
-            announced = [_json.loads(row["tools"]) for row in rows if not row["draining"]]
+            announced = [read_tools(row["tools"]) for row in rows if not row["draining"]]
             served = [
                 row[0]
                 for row in known
-                if any(not missing_tools(_json.loads(row[1]), tools) for tools in announced)
+                if any(not missing_tools(read_tools(row[1]), tools) for tools in announced)
             ]
             unserved = {}
             for run_id, text in map(tuple, await connection.fetch(sql.UNSERVED, served, 100)):
-                lacks = [missing_tools(_json.loads(text), tools) for tools in announced]
-                unserved[run_id] = min(lacks, key=len, default=sorted(_json.loads(text)))
+                lacks = [missing_tools(read_tools(text), tools) for tools in announced]
+                unserved[run_id] = min(lacks, key=len, default=sorted(read_tools(text)))
             return QueueStatus(tuple(tenants), tuple(workers), unserved)
 
         return await self._run(read)

@@ -16,8 +16,10 @@ __all__ = [
     "DEMAND",
     "DRAIN",
     "ENDS",
+    "GIVE_UP",
     "INSERT_RUNS",
     "INSERT_SUBMISSIONS",
+    "LOCK_LENGTHS",
     "LOCK_TENANTS",
     "LOST",
     "NO_CANCEL",
@@ -76,6 +78,10 @@ SELECT coalesce(n.entrypoint, p.entrypoint), coalesce(p.running, 0), coalesce(p.
 FROM (SELECT entrypoint FROM names WHERE entrypoint IS NOT NULL) n
 FULL JOIN picked p ON p.entrypoint=n.entrypoint
 """  # noqa: S608  # our names
+LOCK_LENGTHS: Final = """
+SELECT pg_advisory_xact_lock(hashtext(current_schema() || ' length'), place)
+FROM (SELECT DISTINCT hashtext(name) AS place FROM unnest($1::text[]) AS name ORDER BY place) t
+"""
 LOCK_TENANTS: Final = """
 SELECT name, max_running, rate_per_second, burst,
   least(burst, tokens + CASE WHEN rate_per_second IS NULL THEN 0
@@ -115,6 +121,7 @@ UPDATE runs SET owner=NULL, attempts=greatest(attempts-1, 0)
 WHERE run_id=ANY($1::text[]) AND status='running' AND (owner IS NULL OR owner=$2)
 """
 """The worker stopped, not the run: that start does not count."""
+GIVE_UP: Final = "UPDATE runs SET owner=NULL WHERE number=ANY($1::bigint[]) AND owner=$2"
 DECIDED: Final = """
 SELECT DISTINCT r.run_id FROM runs r,
   json_array_elements(convert_from(r.result, 'UTF8')::json -> 'pending') AS p

@@ -2,6 +2,9 @@
 
 asyncpg needs asyncio, and a session may run on trio or in several event loops. So one thread has
 an asyncio loop with the connections, and everything else asks it.
+
+Rule 1: a request whose connection was lost is executed before it is repeated, or never.
+    tests/core/journal/test_postgres_faults.py::test_held_write_of_a_call_does_not_replace_its_outcome
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -39,6 +43,33 @@ _RETRIED: Final = (
     asyncpg.DeadlockDetectedError,
 )
 """Errors after which the same request may succeed."""
+_END_SECONDS: Final = 2.0
+"""Time in which a process of the server ends; if it does not, the request is tried again."""
+_PROCESS: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid=pg_backend_pid()"
+_END: Final = (
+    "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a"
+    " JOIN unnest($1::int[], $2::timestamptz[]) AS l(pid, started)"
+    " ON a.pid=l.pid AND a.backend_start=l.started"
+)
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc,type-arg,unused-ignore]  # untyped
+    """A connection, with the process of the server that executes its requests."""
+
+    process: tuple[int, datetime] | None = None
+    """Number and start, since a number is used again. None: a pooler is between, which has other
+    numbers and lends its processes to many."""
+
+    @property
+    def unpooled(self) -> _Connection:
+        """The connection itself: the pool's proxy of a closed one raises."""
+        return self
+
+
+async def _note_process(connection: Any) -> None:
+    row = await connection.fetchrow(_PROCESS)
+    if row is not None and row[0] == connection.get_server_pid():
+        connection.process = tuple(row)
 
 
 class Server:
@@ -64,6 +95,8 @@ class Server:
         self._thread = threading.Thread(target=self._loop.run_forever, name="ptc-pg", daemon=True)
         self._thread.start()
         self._pool: Any = None
+        self._lost: set[tuple[int, datetime]] = set()
+        self._ending = asyncio.Lock()
         self._listeners: set[asyncio.Task[None]] = set()
         try:
             self.wait(self._connect())
@@ -77,6 +110,8 @@ class Server:
                 self._url,
                 min_size=1,
                 max_size=_CONNECTIONS,
+                connection_class=_Connection,
+                init=_note_process,
                 command_timeout=_RECONNECT_SECONDS,
                 # Parameters of the connection, which its reset between two uses does not change.
                 server_settings=self._settings,
@@ -165,7 +200,8 @@ class Server:
         while True:
             try:
                 async with self.connection() as connection:
-                    return await use(connection)
+                    await self._end_lost(connection)
+                    return await self._use(connection, use)
             except _RETRIED as error:
                 if time.monotonic() + pause > until:
                     raise self._error(action, error) from error
@@ -175,6 +211,37 @@ class Server:
                 raise self._error(action, error) from error
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
+
+    async def _use(self, connection: Any, use: Callable[[Any], Awaitable[_T]]) -> _T:
+        used = connection.unpooled
+        try:
+            return await use(connection)
+        except BaseException as error:
+            if isinstance(error, TimeoutError):
+                # Its request may be executed at any time.
+                used.terminate()
+            if used.process is not None and used.is_closed():
+                self._lost.add(used.process)
+            raise
+
+    async def _end_lost(self, connection: Any) -> None:
+        """End the processes whose connections were lost, and wait until they have ended.
+
+        The network or a process may hold a request back. Executed after its repetition and later
+        requests, it would replace what these have written.
+        """
+        if not self._lost:
+            return
+        async with self._ending:
+            lost = list(self._lost)
+            processes = [list(column) for column in zip(*lost, strict=True)] or [[], []]
+            until = time.monotonic() + _END_SECONDS
+            while await connection.fetch(_END, *processes):
+                if time.monotonic() > until:
+                    msg = "a process of the server does not end, and may execute a lost request"
+                    raise ConnectionError(msg)
+                await asyncio.sleep(0.005)
+            self._lost.difference_update(lost)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:

@@ -24,6 +24,11 @@ class Proxy:
         self._pattern: bytes | None = None
         self.lost = threading.Event()
         """Set when a reply was lost."""
+        self._held_pattern: bytes | None = None
+        self._held: list[tuple[socket.socket, bytes]] = []
+        self.held = threading.Event()
+        """Set when a request was held back."""
+        self._readers: dict[socket.socket, threading.Thread] = {}
         self._delay = 0.0
         self._sockets: list[socket.socket] = []
         self._all: list[socket.socket] = []
@@ -48,6 +53,23 @@ class Proxy:
         """Reset the connection in place of the next reply that has `pattern`."""
         self.lost.clear()
         self._pattern = pattern
+
+    def hold_request(self, pattern: bytes) -> None:
+        """Hold the next request back that has `pattern`, and reset the client's connection.
+
+        The server does not notice that: its connection stays open.
+        """
+        self.held.clear()
+        self._held_pattern = pattern
+
+    def deliver(self) -> None:
+        """Send the held request to the server, and wait until it is answered or refused."""
+        for server, data in self._held:
+            with suppress(OSError):
+                server.sendall(data)
+            # It ends at the reply, which it cannot forward.
+            self._readers[server].join(5)
+        self._held.clear()
 
     def partition(self, *directions: Literal["requests", "replies"]) -> None:
         """Forward nothing in these directions until `heal`; the connections stay open."""
@@ -92,10 +114,18 @@ class Proxy:
                     )
                     work.start()
                     self._threads.append(work)
+                self._readers[server] = work
 
     def _forward(self, source: socket.socket, sink: socket.socket, name: str) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
+                held = self._held_pattern
+                if name == "requests" and held is not None and held in data:
+                    self._held_pattern = None
+                    self._held.append((sink, data))
+                    source.shutdown(socket.SHUT_RDWR)
+                    self.held.set()
+                    return
                 self._open[name].wait()
                 if self._delay:
                     time.sleep(self._delay)  # the fault that is simulated

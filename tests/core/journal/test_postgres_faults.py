@@ -184,6 +184,41 @@ async def test_batch_whose_reply_is_lost_is_stored_once(proxy: Proxy, open_journ
         assert (found.run.status, len(found.pending)) == ("paused", 1)
 
 
+async def test_held_write_of_a_call_does_not_replace_its_outcome(
+    proxy: Proxy, open_journal: Open
+) -> None:
+    async with open_journal() as journal:
+        lease = journal.start_run(run_row())
+        await journal.barrier(lease)
+        proxy.hold_request(b"\0\0\0\7started")  # an element of an array
+        journal.append(lease, call("1"))
+        await journal.barrier(lease)
+        assert proxy.held.is_set()
+        journal.append(lease, call("1", ended()))
+        await journal.barrier(lease)
+        await anyio.to_thread.run_sync(proxy.deliver)
+        (row,) = (await journal.load("r")).calls
+        assert row.end is not None
+
+
+async def test_held_acquisition_does_not_start_a_run_that_has_paused(
+    proxy: Proxy, open_journal: Open
+) -> None:
+    async with open_journal() as journal:
+        for run_id in ("first", "second"):
+            await stored(journal, run_id, "paused")
+            if run_id == "second":
+                # The statement was prepared for the first one.
+                proxy.hold_request(journal.worker.encode())
+            lease = await journal.acquire(run_id)
+            journal.end_run(lease, "paused", b"{}", 400)
+            await journal.barrier(lease)
+        assert proxy.held.is_set()
+        await anyio.to_thread.run_sync(proxy.deliver)
+        row = await journal.find("second")
+        assert (row.status, row.result) == ("paused", b"{}")
+
+
 async def test_batch_is_not_repeated_after_another_worker_acquired_the_run(
     proxy: Proxy, open_journal: Open
 ) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+from click.testing import CliRunner
 
 from ptc import Session
+from ptc._cli._submit import submit
+from ptc._runs._submissions import delay_of
 from ptc._session._queue_session import queued_runs_of
 from ptc.errors import QueueFullError, UsageError
 from ptc.journal._fair_share import Demand, divide_slots
@@ -30,6 +35,27 @@ async def test_submit_needs_a_journal_with_a_queue() -> None:
     async with Session(journal=":memory:") as session:
         with pytest.raises(UsageError, match="PostgreSQL"):
             await session.submit(source="1")
+
+
+def test_start_of_a_run_is_a_delay_or_a_time_with_a_zone() -> None:
+    soon = datetime.now(timezone(timedelta(hours=-7))) + timedelta(minutes=1)
+    assert 59_000 < delay_of(0, soon) <= 60_000
+    assert delay_of(0, datetime(2020, 1, 1, tzinfo=UTC)) == 0
+    assert delay_of(5, None) == 5
+    for delay_ms, at, message in (
+        (5, soon, "not both"),
+        (0, datetime(2020, 1, 1), "with a time zone"),  # the error
+        (0, soon + timedelta(days=400), "more than a year"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            delay_of(delay_ms, at)
+
+
+@pytest.mark.parametrize("text", ["6 o'clock", "2026-07-01T06:00"])
+def test_command_refuses_a_start_without_a_time_zone(text: str) -> None:
+    done = CliRunner().invoke(submit, ["report.py", "--at", text])
+    assert done.exit_code == 2
+    assert "write it as 2026-07-01T06:00+02:00" in done.output
 
 
 def _spans(fleet: Fleet) -> list[tuple[str, float, float]]:
@@ -145,6 +171,38 @@ async def test_submit_refuses_beyond_the_length_of_the_queue(fleet: Fleet) -> No
         assert row.tenant == "shop"
         await session.cancel(ids[0])
         await session.submit(source="1", tenant="shop")
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_concurrent_submitters_do_not_exceed_the_length_of_a_tenant(fleet: Fleet) -> None:
+    async with AsyncExitStack() as stack:
+        # A session has four connections.
+        sessions = [await stack.enter_async_context(fleet.session()) for _ in range(3)]
+        await sessions[0].set_tenant("shop", max_queued=7)
+        refused: list[int] = []
+
+        async def submit(session: Session) -> None:
+            try:
+                await session.submit_many([{"source": "1", "tenant": "shop"}] * 2)
+            except QueueFullError as error:
+                refused.append(error.length)
+
+        async with anyio.create_task_group() as group:
+            for index in range(24):
+                group.start_soon(submit, sessions[index % 3])
+        (tenant,) = (await sessions[0].queue_status()).tenants
+    assert tenant.queued == 6
+    assert refused == [6] * 21
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_repeated_submission_to_a_full_queue_is_not_refused(fleet: Fleet) -> None:
+    async with fleet.session() as session:
+        await session.set_tenant("shop", max_queued=1)
+        for _ in range(2):
+            assert await session.submit(source="1", tenant="shop", run_id="one") == "one"
 
 
 @pytest.mark.slow

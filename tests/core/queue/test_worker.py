@@ -213,6 +213,11 @@ async def test_commands_submit_limit_list_and_cancel(fleet: Fleet) -> None:
     assert ptc("queue").splitlines()[0] == "shop\t1\t0\t2"
     assert ptc("queue").splitlines()[1].startswith(run_id)
     assert run_id in ptc("runs")
+    at = "2020-01-01T06:00:00+02:00"
+    early = ptc(
+        "submit", str(script), "--input", "n=1", "--tenant", "shop", "--no-config", "--at", at
+    )
+    assert ptc("cancel", early) == f"{early} cancelled"
     assert "queued" in ptc("show", run_id)
     assert ptc("cancel", run_id[:8]) == f"{run_id} cancelled"
     assert ptc("queue") == "shop\t0\t0\t2"

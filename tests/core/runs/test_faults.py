@@ -270,6 +270,26 @@ async def test_zygote_that_dies_after_its_hello_is_replaced(
             assert (await session.program(source=SOURCE)).value == 1
 
 
+@ZYGOTES
+async def test_zygote_that_is_killed_while_it_starts_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid_of: Callable[[Session], int]
+) -> None:
+    session = Session(tmp_path, toolsets=(), workers=1)
+    hello, died = Zygote.hello, list[Zygote]()
+
+    async def dying(self: Zygote) -> Hello:
+        if not died:
+            died.append(self)
+            os.kill(pid_of(session), signal.SIGKILL)
+        return await hello(self)
+
+    monkeypatch.setattr(Zygote, "hello", dying)
+    with anyio.fail_after(20):
+        async with session:
+            assert (await session.program(source=SOURCE)).value == 1
+    assert len(died) == 1
+
+
 # --- a worker dies ---------------------------------------------------------------------------
 
 

@@ -149,7 +149,7 @@ class ProgramBuilder:
         Raises:
             UsageError: If that run has another script or inputs, or was rolled back.
         """
-        if not await self._is_requested(row, program):
+        if not await self.is_requested(row, program):
             msg = f"run_id {program.run_id!r} is used by a run with another script or inputs"
             raise UsageError(msg)
         if row.rolled_back_ms is not None:
@@ -161,7 +161,7 @@ class ProgramBuilder:
             return result if all(call.call in waiting for call in result.pending) else None
         return result
 
-    async def _is_requested(self, row: RunRow, program: Program) -> bool:
+    async def is_requested(self, row: RunRow, program: Program) -> bool:
         """Return True if a run is that of `program`, or a correction of it."""
         if row.inputs != program.inputs_json or is_source_of(row, program.source):
             return row.inputs == program.inputs_json

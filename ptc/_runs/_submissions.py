@@ -15,7 +15,6 @@ from .._core._clock import now_ms
 from .._records._result import Failure, RunResult
 from .._tools._tool import Tool
 from ..errors import BusyRunError, EndedRunError, UsageError
-from ..journal._journal import RunRow
 from ..journal._queue import Claim, QueuedJournal, RunQueue, Submission
 from ._history import History
 from ._program import Program, ProgramOptions, reject_unsendable
@@ -83,17 +82,17 @@ class QueuedRuns:
     async def submit(self, requests: Sequence[SubmitOptions]) -> list[str]:
         """Submit runs, as `Session.submit_many`."""
         queue = await self.queue()
-        submissions = [self._submission(dict(request)) for request in requests]
-        if not submissions:
+        pairs = [self._submission(dict(request)) for request in requests]
+        if not pairs:
             return []
-        known = await queue.submit(submissions)
+        known = await queue.submit([submission for _, submission in pairs])
         if known:
-            rows = {each.run.run_id: each.run for each in submissions}
+            programs = {program.run_id: program for program, _ in pairs}
             for run_id in known:
-                await self._require_same(rows[run_id])
-        return [each.run.run_id for each in submissions]
+                await self._require_same(programs[run_id])
+        return [program.run_id for program, _ in pairs]
 
-    def _submission(self, request: dict[str, Any]) -> Submission:
+    def _submission(self, request: dict[str, Any]) -> tuple[Program, Submission]:
         tenant = validate_tenant(request.pop("tenant", ""))
         priority = request.pop("priority", 0)
         if not isinstance(priority, int) or priority not in PRIORITIES:
@@ -110,7 +109,8 @@ class QueuedRuns:
             raise UsageError(early.error.message if early.error is not None else early.status)
         self._require_recordable(program, rules=allowed is not None and program.has_rules)
         row = replace(row_of(program), status="queued", tenant=tenant)
-        return Submission(row, self._digests_of(program.tools), priority, delay_ms)
+        digests = self._digests_of(program.tools)
+        return program, Submission(row, digests, priority, delay_ms)
 
     def _require_recordable(self, program: Program, *, rules: bool) -> None:
         if rules:
@@ -128,11 +128,11 @@ class QueuedRuns:
             self._digests[name] = tools[name].digest
         return {name: self._digests[name] for name in tools}
 
-    async def _require_same(self, row: RunRow) -> None:
+    async def _require_same(self, program: Program) -> None:
         """Raise `UsageError` if the run with this id has another script or inputs."""
-        found = await self._history.run(row.run_id)
-        if (found.source, found.inputs) != (row.source, row.inputs):
-            msg = f"run_id {row.run_id!r} is used by a run with another script or inputs"
+        found = await self._history.run(program.run_id)
+        if not await self._programs.is_requested(found, program):
+            msg = f"run_id {program.run_id!r} is used by a run with another script or inputs"
             raise UsageError(msg)
 
     # --- working ----------------------------------------------------------------------------

@@ -18,6 +18,8 @@ call tools. The same seed selects the same trees and steps; `--state` continues 
   clock        the clock of the host jumps by an hour; another host, whose clock is also wrong,
                tries to resume the run meanwhile
   cancel       the task of the run is cancelled, and the host resumes it
+  queue        workers that take runs of a queue in PostgreSQL are killed at steps and at any time,
+               and the process that decides about the runs, cancels and resumes them
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
 
@@ -62,6 +65,13 @@ class Totals:
             self.counts.update(found["counts"])
             self.findings = found["findings"]
 
+    def add(self, counts: Mapping[str, int], wrong: Iterable[str], title: str, name: str) -> None:
+        """Add the numbers of a point, and print its problems."""
+        self.counts.update(counts)
+        for text in wrong:
+            self.findings.append(f"{name}: {text}")
+            say(f"{title}: {self.findings[-1]}")
+
     def save(self) -> None:
         """Write the file."""
         if self._path is not None:
@@ -75,6 +85,14 @@ class Totals:
         return f"{numbers}, findings {len(self.findings)}"
 
 
+def _series_of(death: str) -> type[Series]:
+    if death != "queue":
+        return Series
+    from tests.fuzz.durable_queue_series import QueueSeries
+
+    return QueueSeries
+
+
 def work(options: argparse.Namespace, death: str) -> Totals:
     """Interrupt runs until time or points are used up."""
     state = None if options.state is None else Path(f"{options.state}.{options.store}.{death}")
@@ -84,7 +102,7 @@ def work(options: argparse.Namespace, death: str) -> Totals:
     title = f"{options.store} {death} seed {options.seed}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        Series(Path(folder), options.store, death, options.mutant) as series,
+        _series_of(death)(Path(folder), options.store, death, options.mutant) as series,
     ):
         straight = {name: series.straight(name) for name in names}
         say(f"{title}: {len(names)} programs, {sum(s['steps'] for s in straight.values())} steps")
@@ -97,16 +115,15 @@ def work(options: argparse.Namespace, death: str) -> Totals:
             while len(steps) < _MOST_DEATHS and chance.random() < 0.7:
                 steps.append(chance.randint(1, straight[name]["steps"]))
             counts, wrong = series.point(number, name, steps, chance, straight[name])
-            totals.counts.update({**counts, "points": 1})
-            for text in wrong:
-                totals.findings.append(f"{name} point {number} at {steps}: {text}")
-                say(f"{title}: {totals.findings[-1]}")
+            totals.add({**counts, "points": 1}, wrong, title, f"{name} point {number} at {steps}")
             if wrong and options.first:
                 break
             if time.monotonic() - told > _PROGRESS_SECONDS:
                 told = time.monotonic()
                 totals.save()
                 say(f"{title}: {totals}")
+        if not (totals.findings and options.first):
+            totals.add(*series.finish(), title, "last runs")
     totals.counts["seconds"] += round(time.monotonic() - started)
     totals.save()
     say(f"{title}: {totals}")
@@ -138,7 +155,7 @@ def main() -> int:
         options.seed = int(time.time())
     kinds = DEATHS if options.deaths == "all" else options.deaths.split(",")
     if options.store == "sqlite":
-        kinds = [kind for kind in kinds if kind not in ("server", "connections")]
+        kinds = [kind for kind in kinds if kind not in ("server", "connections", "queue")]
     totals = [work(options, kind) for kind in kinds]
     findings = sum(len(each.findings) for each in totals)
     say(f"findings: {findings}")

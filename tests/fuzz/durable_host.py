@@ -30,6 +30,7 @@ from ptc import Limits, PendingCall, RunResult, Session
 from ptc.errors import BusyRunError, JournalError, UsageError
 from ptc.journal import Journal
 from ptc.journal._sqlite import SqliteJournal
+from tests.fuzz.durable_leases import left_in_postgres, left_in_sqlite
 from tests.fuzz.durable_mutants import MUTANTS
 from tests.fuzz.durable_postgres import kill_backends, kill_server, processes_of
 from tests.fuzz.durable_server import Server, answer
@@ -68,6 +69,12 @@ class Place:
 
         return PostgresJournal(self.url, schema=self.schema, lease_seconds=self.lease_seconds)
 
+    async def lease_left(self) -> float | None:
+        """Return the seconds until the lease of the run expires; None if nobody holds it."""
+        if self.url:
+            return await left_in_postgres(self.url, self.schema, RUN)
+        return left_in_sqlite(self.folder / "journal", RUN)
+
 
 def serve(place: Place, requests: TextIO, answers: TextIO) -> None:
     """Execute requests until there are no more."""
@@ -100,13 +107,24 @@ async def _serve(place: Place, requests: TextIO, answers: TextIO) -> None:
                     Steps.reset()
                     await _delete_run(session)
                 Steps.reset(_plan(place, request))
-                found = await Drive(session, server, request).run()
+                drive = Drive(session, server, request)
+                found = await (_rival(place, drive) if request.get("rival") else drive.run())
             except Exception as error:  # noqa: BLE001  # reported to the fuzzer
                 found = {"error_text": f"{type(error).__name__}: {error}"}
                 found["trace"] = traceback.format_exc()
             found["steps"] = Steps.count
             print(json.dumps(found), file=answers, flush=True)  # a pipe
     await journal.close()
+
+
+async def _rival(place: Place, drive: Drive) -> dict[str, Any]:
+    """Execute a run that another host may hold; ``stolen`` is the time that its lease had left."""
+    began = time.monotonic()
+    left = await place.lease_left()
+    found = await drive.run()
+    if left is not None and time.monotonic() - began < left:
+        found["stolen"] = left
+    return found
 
 
 async def _delete_run(session: Session) -> None:
@@ -247,7 +265,7 @@ class Drive:
         """Execute the run to its end, making the requested decisions; return its result."""
         row = await self._session.history.find(RUN)
         result = await self._finish()
-        await check_rows(self._session, result)
+        await check_rows(self._session, RUN, result)
         return {
             "status": result.status,
             "value": result.value,
@@ -284,7 +302,7 @@ class Drive:
                 await anyio.sleep(0.05)
                 continue
             if result.status == "paused":
-                await decide(self._session, self._server)
+                await decide(self._session, RUN, self._server)
             elif result.status == "failed" and self._corrects(result):
                 continue
             elif result.status not in _CONTINUED:
@@ -333,36 +351,37 @@ class Drive:
         }
 
 
-async def check_rows(session: Session, result: RunResult) -> None:
+async def check_rows(session: Session, run_id: str, result: RunResult) -> None:
     """Check that a finished run has nothing open."""
-    recorded = await session.history.recorded(RUN)
+    recorded = await session.history.recorded(run_id)
     ended = [(row.path, row.tool) for row in recorded.calls if row.end is None]
     assert not ended, f"{result.status} {result.error} {recorded.run.status}, open: {ended}"
-    assert not await session.history.pending(RUN), "nothing waits"
+    assert not await session.history.pending(run_id), "nothing waits"
 
 
-async def decide(session: Session, server: Server) -> None:
+async def decide(session: Session, run_id: str, server: Server) -> None:
     """Decide every pending call by the server's log."""
-    for call in await session.history.pending(RUN):
+    for call in await session.history.pending(run_id):
         with suppress(UsageError):  # another process has decided meanwhile
-            await _decide_one(session, server, call)
+            await _decide_one(session, run_id, server, call)
 
 
-async def _decide_one(session: Session, server: Server, call: PendingCall) -> None:
+async def _decide_one(session: Session, run_id: str, server: Server, call: PendingCall) -> None:
     n = call.arguments["n"]
     if call.kind == "approval":
         if n == _REJECTED:
-            await session.history.reject(RUN, call.call, by="ann", comment="not this one")
+            await session.history.reject(run_id, call.call, by="ann", comment="not this one")
         else:
-            await session.history.approve(RUN, call.call, by="ann")
+            await session.history.approve(run_id, call.call, by="ann")
         return
-    rows = (await session.history.recorded(RUN)).calls
+    rows = (await session.history.recorded(run_id)).calls
     (row,) = (row for row in rows if row.path == call.call)
     requests = server.requests()
     if any((name, n, row.key) in requests for name in (call.tool, f"{call.tool} drawn")):
-        await session.history.settle(RUN, call.call, "done", value=answer(call.tool, n), by="ann")
+        value = answer(call.tool, n)
+        await session.history.settle(run_id, call.call, "done", value=value, by="ann")
     else:
-        await session.history.settle(RUN, call.call, "again", by="ann")
+        await session.history.settle(run_id, call.call, "again", by="ann")
 
 
 def comparable_calls(result: RunResult) -> list[list[Any]]:

@@ -56,6 +56,16 @@ def _no_fence() -> None:
     _leases.Leases.lose = lose  # type: ignore[method-assign]  # this process is a mutant
 
 
+def _no_lease() -> None:
+    """Ignore that another host holds a run."""
+    from ptc.journal._workers import Workers
+
+    def find(self: Any, worker: str) -> None:
+        return
+
+    Workers.find = find  # type: ignore[method-assign]  # as above
+
+
 def _reused_decision() -> None:
     """Use the decision to repeat a call more than once."""
     for journal in _journals():
@@ -116,6 +126,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "no-intent": _no_intent,
     "no-results": _no_results,
     "no-fence": _no_fence,
+    "no-lease": _no_lease,
     "reused-decision": _reused_decision,
     "unknown-is-repeated": _unknown_is_repeated,
     "other-key": _other_key,

@@ -21,7 +21,10 @@ from tests.fuzz.durable_server import Server
 
 __all__ = ["DEATHS", "Series"]
 
-DEATHS = ("host", "worker", "zygote", "server", "connections", "frozen", "two", "clock", "cancel")
+DEATHS = (
+    *("host", "worker", "zygote", "server", "connections"),
+    *("frozen", "two", "clock", "cancel", "queue"),
+)
 _SECONDS = 60.0
 """Time limit for an answer; exceeding it is a finding."""
 _SHORT_LEASE = 0.5
@@ -117,7 +120,8 @@ class Series:
         self._served += 1
         place = self._folder / f"store{self._served}"
         place.mkdir()
-        lease = _SHORT_LEASE if self._death in ("host", "frozen", "two") else 15.0
+        leases = dict.fromkeys(("host", "frozen", "two"), _SHORT_LEASE) | {"queue": 1.0}
+        lease = leases.get(self._death, 15.0)
         freezes = self._death in ("frozen", "two", "clock")
         found = Place(place, lease_seconds=lease, mutant=self._mutant, freezes=freezes)
         if self.postgres is None:
@@ -203,6 +207,10 @@ class Series:
             file.unlink()
         return counts, wrong
 
+    def finish(self) -> tuple[_Counts, list[str]]:
+        """Wait for runs that have not ended; here, each point waits for its run."""
+        return Counter(), []
+
     def _ask(self, name: str, request: dict[str, Any]) -> dict[str, Any] | str:
         self._host(name).send(request)
         return self._wait(name)
@@ -227,16 +235,7 @@ class Series:
             return [found]
         others: list[dict[str, Any] | str] = []
         if is_clock:
-            shift = chance.choice((-_HOUR, 0, _HOUR))
-            other = self._ask("b", {**request, "at": [], "patience": 0.0, "shift": shift})
-            if isinstance(other, dict) and "error_text" in other:
-                if not other["error_text"].startswith(("BusyRunError", "UnknownRunError")):
-                    others.append(other)
-            else:
-                # A run whose start is not recorded yet has no holder.
-                is_stolen = isinstance(other, dict) and other["was"] is not None
-                counts["stolen" if is_stolen else "started elsewhere"] += 1
-                others.append(other)
+            others = self._rivals(request, chance, counts)
         else:
             time.sleep(_SHORT_LEASE * 1.1)
             names = ("b", "c") if self._death == "two" else ("b",)
@@ -250,6 +249,29 @@ class Series:
         mine = [last] if is_clock and not others else []
         # The record that it left.
         return [*others, *mine, self._ask("b", {**request, "at": []})]
+
+    def _rivals(
+        self, request: dict[str, Any], chance: Random, counts: _Counts
+    ) -> list[dict[str, Any] | str]:
+        """Let another host try to resume the run of a stopped one, whose lease has not expired.
+
+        It may resume a run that nobody holds: one that is paused, or whose start is not recorded.
+        """
+        shift = chance.choice((-_HOUR, 0, _HOUR))
+        rival = {**request, "at": [], "patience": 0.0, "shift": shift, "rival": True}
+        other = self._ask("b", rival)
+        if isinstance(other, str):
+            return [other]
+        if "error_text" in other:
+            is_refused = other["error_text"].startswith(("BusyRunError", "UnknownRunError"))
+            counts["refused" if is_refused else "failed"] += 1
+            return [] if is_refused else [other]
+        if "stolen" in other:
+            counts["stolen"] += 1
+            return [other, f"stolen: the lease was to expire in {other['stolen']:.1f} s"]
+        was = other["was"] or "unknown"
+        counts[f"found {was}"] += 1
+        return [other]
 
     def _compare(
         self,

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Server", "answer"]
+from ptc import ToolContext
+
+__all__ = ["Request", "Server", "answer", "count_effects"]
+
+Request = tuple[str, int, str]
+"""Tool, number and idempotency key."""
 
 _KEYED = ("put", "send", "keyed", "give", "wire", "owe")
 
@@ -23,6 +29,13 @@ class Server:
         """Record to another file."""
         self._path = path
 
+    def of(self, ctx: ToolContext) -> Server:
+        """Return the server of a call's run: this one."""
+        return self
+
+    def look(self, tool: str, n: int) -> None:
+        """Handle a request that has no effect."""
+
     def take(self, tool: str, n: int, key: str | None) -> None:
         """Record a request that has an effect."""
         line = json.dumps([tool, n, key]).encode() + b"\n"
@@ -32,7 +45,7 @@ class Server:
         finally:
             os.close(file)
 
-    def requests(self) -> list[tuple[str, int, str]]:
+    def requests(self) -> list[Request]:
         """Return all requests."""
         if not self._path.exists():
             return []
@@ -42,16 +55,21 @@ class Server:
         """Count the requests of a tool about one number."""
         return sum(row[:2] == (tool, n) for row in self.requests())
 
-    def effects(self) -> Counter[tuple[str, int, str]]:
+    def effects(self) -> Counter[Request]:
         """Count effects; a request with a known key has no further effect."""
-        found: Counter[tuple[str, int, str]] = Counter()
-        for (tool, n, key), count in Counter(self.requests()).items():
-            if tool.endswith(" drawn"):
-                # Random, and so is its key: two runs draw different numbers.
-                found[tool, n, ""] += count
-            elif tool != "again":
-                found[tool, n, key] = 1 if tool in _KEYED else count
-        return found
+        return count_effects(self.requests())
+
+
+def count_effects(requests: Iterable[Request]) -> Counter[Request]:
+    """Count the effects of requests; one with a known key has no further effect."""
+    found: Counter[Request] = Counter()
+    for (tool, n, key), count in Counter(requests).items():
+        if tool.endswith(" drawn"):
+            # Random, and so is its key: two runs draw different numbers.
+            found[tool, n, ""] += count
+        elif tool != "again":
+            found[tool, n, key] = 1 if tool in _KEYED else count
+    return found
 
 
 def answer(tool: str, n: int) -> Any:

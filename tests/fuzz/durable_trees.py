@@ -116,13 +116,14 @@ def tree_tools(server: Server, step: Callable[[], None]) -> list[Tool]:
     async def again(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
         found = await _call_kids(arguments, ctx)
         # The server counts, so that kills do not change the number of failures.
-        if server.count("again", arguments["n"]) < arguments["failures"]:
-            server.take("again", arguments["n"], ctx.idempotency_key)
+        mine = server.of(ctx)
+        if mine.count("again", arguments["n"]) < arguments["failures"]:
+            mine.take("again", arguments["n"], ctx.idempotency_key)
             raise ToolError("not yet", code="not_yet", retryable=True)
         return found
 
     async def keyed(arguments: Mapping[str, Any], ctx: ToolContext) -> Any:
-        server.take("keyed", arguments["n"], ctx.idempotency_key)
+        server.of(ctx).take("keyed", arguments["n"], ctx.idempotency_key)
         step()
         return await _call_kids(arguments, ctx)
 

@@ -198,8 +198,10 @@ def tools(server: Server, step: Callable[[], None]) -> list[Tool]:
             step()
             if ctx.side_effect:
                 what = f"{name} drawn" if "amount" in arguments else name
-                server.take(what, n, ctx.idempotency_key)
+                server.of(ctx).take(what, n, ctx.idempotency_key)
                 step()
+            else:
+                server.of(ctx).look(name, n)
             return answer(name, n)
 
         return define_tool(name, f"{name}.", _SCHEMA, work, **options)

@@ -34,6 +34,7 @@ from ._documents import PostgresDocuments
 from ._embedded import EmbeddedServer
 from ._notifications import Notifications, RunWatch
 from ._queue import PostgresQueue
+from ._queue_statements import NO_CANCEL
 from ._reader import PostgresReader
 from ._sample import read_sample
 from ._server import Server
@@ -214,6 +215,8 @@ class PostgresJournal(RunWrites):
                     await connection.execute(sql, number, moved)
                 script = (run.source.encode(), run.filename, run.options)
                 epoch = await connection.fetchval(REVISE, number, self.worker, *script)
+                if status == "cancelled":
+                    await connection.execute(NO_CANCEL, [run.run_id])
             lease = Lease(run.run_id, number, epoch)
             self._hold(lease, 0)
             return lease

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .._writes import RUN_COLUMNS
-from ._statements import IS_ALIVE
+from ._statements import ALIVE
 
 __all__ = [
     "ANNOUNCE",
@@ -104,7 +104,7 @@ UPDATE runs r SET owner=$2, epoch=r.epoch+1, status='running', result=NULL, ende
   clock=CASE WHEN o.status='queued' THEN extract(epoch FROM clock_timestamp()) ELSE r.clock END
 FROM (SELECT number, status FROM runs WHERE run_id=ANY($1::text[]) FOR UPDATE) AS o
 WHERE r.number=o.number AND r.status IN ('queued', 'running', 'paused')
-  AND r.rolled_back_ms IS NULL AND (r.owner IS NULL OR NOT {IS_ALIVE}
+  AND r.rolled_back_ms IS NULL AND (r.owner IS NULL OR NOT {ALIVE}
     OR r.owner=$2 AND NOT r.number=ANY($4::bigint[]))
   AND (r.status<>'running' OR r.attempts<$3)
 RETURNING r.number, r.epoch, o.status, {", ".join(f"r.{n}" for n in RUN_COLUMNS.split(", "))}
@@ -113,7 +113,7 @@ RETURNING r.number, r.epoch, o.status, {", ".join(f"r.{n}" for n in RUN_COLUMNS.
 lost with the connection."""
 ROWS: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE run_id=ANY($1::text[])"  # noqa: S608
 ENDS: Final = f"""
-SELECT r.run_id, r.status, r.owner=$2 AS own, r.owner IS NOT NULL AND {IS_ALIVE} AS alive
+SELECT r.run_id, r.status, r.owner=$2 AS own, r.owner IS NOT NULL AND {ALIVE} AS alive
 FROM runs r WHERE r.run_id=ANY($1::text[]) ORDER BY r.number FOR UPDATE OF r
 """  # noqa: S608  # our names
 RELEASE: Final = """
@@ -133,7 +133,7 @@ WHERE r.run_id=ANY($1::text[]) AND r.status='paused' AND v.run=r.number
 BURY: Final = f"""
 UPDATE runs r SET status='dead', result=$2, ended_ms=$3, owner=NULL, epoch=r.epoch+1
 WHERE r.run_id=$1 AND r.status IN ('queued', 'running') AND r.rolled_back_ms IS NULL
-  AND (r.owner IS NULL OR NOT {IS_ALIVE})
+  AND (r.owner IS NULL OR NOT {ALIVE})
 RETURNING 1
 """  # noqa: S608  # our names
 TRY_TIDY: Final = "SELECT pg_try_advisory_xact_lock(hashtext(current_schema() || ' queue'))"
@@ -150,7 +150,7 @@ TIDY: Final = (
 )
 LOST: Final = f"""
 SELECT s.run_id, s.entrypoint, s.priority FROM runs r JOIN submissions s ON s.run=r.number
-WHERE r.status='running' AND (r.owner IS NULL OR NOT {IS_ALIVE}) AND NOT EXISTS (
+WHERE r.status='running' AND (r.owner IS NULL OR NOT {ALIVE}) AND NOT EXISTS (
   SELECT 1 FROM queue_entries q WHERE q.dedupe_key=s.run_id AND q.status IN ('queued', 'picked'))
 LIMIT 100
 """  # noqa: S608  # our names

@@ -10,6 +10,7 @@ from .._writes import CALL_COLUMNS, RUN_COLUMNS
 __all__ = [
     "ACQUIRE",
     "ACQUIRE_FOR_ROLLBACK",
+    "ALIVE",
     "ARCHIVE",
     "DECIDE",
     "DELETE",
@@ -17,7 +18,6 @@ __all__ = [
     "EVENTS",
     "FAILED",
     "HEARTBEAT",
-    "IS_ALIVE",
     "IS_DECIDED",
     "LOCK_NUMBER",
     "LOCK_RUN",
@@ -32,7 +32,7 @@ __all__ = [
     "UNDECIDED",
 ]
 
-IS_ALIVE: Final = (
+ALIVE: Final = (
     "EXISTS (SELECT 1 FROM workers w WHERE w.worker=r.owner"
     " AND greatest(w.alive, pg_postmaster_start_time())"
     " > clock_timestamp() - make_interval(secs => w.lease_seconds))"
@@ -41,17 +41,23 @@ IS_ALIVE: Final = (
 """
 _STATUSES: Final = ", ".join(f"'{status}'" for status in REPLAYABLE)
 ACQUIRE: Final = f"""
-UPDATE runs r SET owner=$2, epoch=r.epoch+1, options=coalesce($4, r.options),
+WITH acquired AS (UPDATE runs r SET owner=$2, epoch=r.epoch+1, options=coalesce($4, r.options),
   attempts=CASE WHEN r.status IN ('paused', 'queued') THEN 1 ELSE r.attempts+1 END,
   size_bytes=r.size_bytes-coalesce(length(r.result), 0),
   status='running', result=NULL, ended_ms=NULL
 WHERE r.run_id=$1 AND r.rolled_back_ms IS NULL AND r.status IN ({_STATUSES})
   AND ($3::int IS NULL OR r.status='paused' OR r.attempts<$3) AND strpos(r.run_id, '.')=0
-  AND (r.owner IS NULL OR NOT {IS_ALIVE})
-RETURNING r.number, r.epoch
+  AND (r.owner IS NULL OR NOT {ALIVE})
+  RETURNING r.number, r.epoch
+), served AS (UPDATE submissions s SET cancel=FALSE FROM acquired a JOIN runs r USING (number)
+  WHERE s.run=a.number AND s.cancel AND r.status='cancelled'
+)
+SELECT number, epoch FROM acquired
 """  # noqa: S608  # our names
+"""Deletes the request that cancelled the run, if its worker died before it could do that. The
+statement reads the status before its update."""
 LOCK_RUN: Final = (
-    f"SELECT r.status, r.rolled_back_ms, r.revision, r.owner IS NOT NULL AND {IS_ALIVE}, r.number,"  # noqa: S608
+    f"SELECT r.status, r.rolled_back_ms, r.revision, r.owner IS NOT NULL AND {ALIVE}, r.number,"  # noqa: S608
     " r.owner, r.epoch"
     " FROM runs r WHERE r.run_id=$1 FOR UPDATE"
 )
@@ -71,7 +77,7 @@ ACQUIRE_FOR_ROLLBACK: Final = f"""
 UPDATE runs r SET owner=$2, epoch=r.epoch+1, rolled_back_ms=coalesce(r.rolled_back_ms, $3),
   ended_ms=coalesce(r.ended_ms, $3),
   status=CASE WHEN r.status IN ('running', 'paused') THEN 'cancelled' ELSE r.status END
-WHERE r.run_id=$1 AND (r.owner IS NULL OR NOT {IS_ALIVE})
+WHERE r.run_id=$1 AND (r.owner IS NULL OR NOT {ALIVE})
 RETURNING r.number, r.epoch
 """  # noqa: S608  # our names
 TAKE_BACK: Final = (

@@ -21,6 +21,7 @@ MUTANTS = {
     "no-intent": ("host", "sequential"),
     "no-results": ("host", "sequential"),
     "no-fence": ("frozen", "gathered"),
+    "no-lease": ("clock", "sequential"),
     "reused-decision": ("host", "sequential"),
     "unknown-is-repeated": ("host", "sequential"),
     "other-key": ("host", "sequential"),
@@ -50,7 +51,7 @@ def test_interrupted_runs_end_like_uninterrupted_ones(store: str) -> None:
     need_postgres(store)
     deaths = "host,worker,zygote,frozen,two,cancel,clock"
     if store == "postgres":
-        deaths += ",server,connections"
+        deaths += ",server,connections,queue"
     options = ("--store", store, "--deaths", deaths, "--count", "4", "--trees", "2")
     done = interrupt(*options, seconds=10)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,8 @@ _POLL_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 1.0
 """Pause after an error of the store."""
 _SHORT_SECONDS: Final = 0.05
+_GATHER_SECONDS: Final = 0.01
+"""Time in which a busy worker gathers ends and free slots, so that one request serves several."""
 _BUSY_MS: Final = 1_000
 _MOST_TRIES: Final = 5
 
@@ -125,12 +127,16 @@ class Worker:
             self._waiting.cancel()
 
     async def _take(self, queue: RunQueue, runs: TaskGroup) -> None:
+        claims: Sequence[Claim] = ()
         while not self._draining:
             free = self._slots - len(self._active)
             if free <= 0:
                 self._free = anyio.Event()
                 await self._free.wait()
                 continue
+            if claims and free < self._slots / 2:
+                await anyio.sleep(_GATHER_SECONDS)
+                free = self._slots - len(self._active)
             try:
                 claims = await queue.claim(free)
                 for claim in claims:
@@ -238,6 +244,8 @@ class Worker:
     async def _give_back(self, queue: RunQueue) -> None:
         while True:
             await self._done.wait()
+            if self._active:
+                await anyio.sleep(_GATHER_SECONDS)
             self._done = anyio.Event()
             await self._give_back_once(queue)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from types import NoneType
 from typing import Any
 
@@ -12,7 +13,13 @@ from .._records._limits_data import limits_from_data
 from .._records._result import RunWarning
 from ..errors import UsageError
 
-__all__ = ["LimitPolicy"]
+__all__ = ["LimitPolicy", "clamp_limits"]
+
+
+@lru_cache(maxsize=64)
+def clamp_limits(limits: Limits, ceiling: Limits) -> Limits:
+    """Return limits, lowered to a ceiling; most runs of a session have the same ones."""
+    return limits.clamp(ceiling)
 
 
 class LimitPolicy:

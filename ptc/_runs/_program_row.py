@@ -6,9 +6,9 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from functools import cache
-from typing import Any
+from dataclasses import fields, replace
+from functools import cache, lru_cache
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -37,6 +37,8 @@ __all__ = [
     "row_of",
     "without_source",
 ]
+
+_LIMITS: Final = frozenset(field.name for field in fields(Limits))
 
 
 def row_of(program: Program) -> RunRow:
@@ -164,8 +166,13 @@ def find_changed_tools(row: RunRow, table: ToolTable) -> dict[str, tuple[list[st
 
 def limits_of_record(data: Mapping[str, Any]) -> Limits:
     """Return recorded limits. Those that only another version of ptc has are ignored."""
-    known = asdict(Limits())
-    return Limits(**{key: value for key, value in data.items() if key in known})
+    return Limits(**{key: value for key, value in data.items() if key in _LIMITS})
+
+
+@lru_cache(maxsize=64)
+def _decode_limits(data: bytes) -> Limits:
+    """Decode recorded limits. Their validation takes longer than the rest of a program."""
+    return limits_of_record(_json.loads(data))
 
 
 def restore_program(
@@ -194,7 +201,7 @@ def restore_program(
         raise UsageError(msg)
     schema = options["schema"] if output_schema is None else output_schema
     with _as_damage(row, "limits"):
-        limits = limits_of_record(options["limits"])
+        limits = _decode_limits(_json.dumps_unchecked(options["limits"]))
     return Program(
         run_id=row.run_id,
         source=row.source,

@@ -20,7 +20,7 @@ from .._tools._table import ToolTable
 from ..errors import ChangedToolsError, UsageError
 from ..journal._continuable import archived_id
 from ..journal._journal import RunRow
-from ._ceiling import LimitPolicy
+from ._ceiling import LimitPolicy, clamp_limits
 from ._continuation import describe_stop, has_lifted_error, require_other_end
 from ._correction import Correction
 from ._history import History
@@ -206,7 +206,8 @@ class ProgramBuilder:
             allowed_tools = self._default_of(row)
         program = restore_program(row, self._catalog.table, allowed_tools, output_schema)
         if limits is None:
-            applied, warnings = program.limits.clamp(self._limit_policy.ceiling), program.warnings
+            applied = clamp_limits(program.limits, self._limit_policy.ceiling)
+            warnings = program.warnings
         else:
             applied, warnings = self._limit_policy.apply(limits, program.limits)
         stopped = describe_stop(row)

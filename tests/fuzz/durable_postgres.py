@@ -105,11 +105,24 @@ def processes_of(pid: int) -> list[int]:
 
 
 def kill_server(postmaster: int) -> None:
-    """Kill a server with all its processes, as a failure of its machine would."""
-    family = processes_of(postmaster)
-    for pid in (postmaster, *family):
+    """Kill a server with all its processes, as a failure of its machine would.
+
+    Returns when they have ended: a server does not start beside processes of an earlier one.
+    """
+    family = (postmaster, *processes_of(postmaster))
+    for pid in family:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + _SECONDS
+    while any(map(_is_running, family)) and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def kill_backends(postmaster: int, chance: Random | None = None) -> int:

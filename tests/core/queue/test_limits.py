@@ -181,10 +181,11 @@ async def test_concurrent_submitters_do_not_exceed_the_length_of_a_tenant(fleet:
         sessions = [await stack.enter_async_context(fleet.session()) for _ in range(3)]
         await sessions[0].set_tenant("shop", max_queued=7)
         refused: list[int] = []
+        job: Any = {"source": "1", "tenant": "shop"}
 
         async def submit(session: Session) -> None:
             try:
-                await session.submit_many([{"source": "1", "tenant": "shop"}] * 2)
+                await session.submit_many([job] * 2)
             except QueueFullError as error:
                 refused.append(error.length)
 

@@ -14,7 +14,7 @@ from typing import Final
 from .._calls._earlier import EarlierCalls
 from .._records._limits import Breach, Limits
 from .._records._result import Failure, Status
-from .._workers._process import Exit
+from .._workers._worker import Exit
 from ..errors import ToolError
 
 __all__ = [

@@ -19,7 +19,7 @@ from .._records._result import Failure, RunEvent, RunResult
 from .._tools._discovery import discovery_tools
 from .._tools._environment import Environment
 from .._workers._pool import Pool
-from .._workers._process import WorkerGoneError
+from .._workers._worker import WorkerGoneError
 from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import SessionClosedError
 from ._code_cache import CodeCache

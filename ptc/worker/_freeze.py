@@ -26,6 +26,7 @@ from typing import Any, Final
 
 __all__ = [
     "IMMUTABLE",
+    "WORD",
     "FreezeError",
     "all_types",
     "class_namespace",
@@ -39,9 +40,11 @@ __all__ = [
 #: Py_TPFLAGS_IMMUTABLETYPE
 IMMUTABLE: Final = 1 << 8
 _HEAPTYPE: Final = 1 << 9
-# Offset of tp_flags in PyTypeObject on 64-bit builds of 3.11 to 3.14: PyVarObject (24 bytes),
-# then tp_name, tp_basicsize .. tp_as_buffer: 18 words.
-_OFFSET: Final = 24 + 18 * 8
+WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+"""Bytes of a pointer: 8, and 4 in a WebAssembly guest."""
+# Offset of tp_flags in PyTypeObject, 3.11 to 3.15: PyVarObject (3 words), then tp_name,
+# tp_basicsize .. tp_as_buffer: 18 words.
+_OFFSET: Final = (3 + 18) * WORD
 
 _frozen = False
 
@@ -65,8 +68,8 @@ def _flags(kind: type) -> ctypes.c_ulong:
 
 def _check_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
     """Check the offset of `tp_flags` on types with known and different flags."""
-    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise FreezeError("library classes can only be frozen on 64-bit CPython")
+    if sys.implementation.name != "cpython" or WORD not in {4, 8}:
+        raise FreezeError("library classes can only be frozen on CPython")
 
     class Probe:
         value = 1
@@ -134,9 +137,9 @@ def freeze_types() -> int:
 
 
 # Offsets in PyMemberDescrObject (descrobject.h: three words of PyObject_HEAD and d_type, then
-# d_name, d_qualname) and in PyMemberDef (descrobject.h: name, type, offset, flags), 3.11 to 3.14.
-_D_MEMBER: Final = 40
-_MEMBER_FLAGS: Final = 24
+# d_name, d_qualname) and in PyMemberDef (descrobject.h: name, type, offset, flags), 3.11 to 3.15.
+_D_MEMBER: Final = 5 * WORD
+_MEMBER_FLAGS: Final = 3 * WORD
 _READONLY: Final = 1
 
 

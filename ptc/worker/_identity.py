@@ -29,7 +29,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from .._language import _policy as policy
-from ._freeze import FreezeError, all_types, replace_attribute
+from ._freeze import WORD, FreezeError, all_types, replace_attribute
 from ._internals import bound_function, bound_object, builtin_owner
 
 __all__ = [
@@ -47,10 +47,10 @@ __all__ = [
 # Looks like an address, so that printed text looks familiar.
 _FIRST: Final = 0x7F00_0000_0000
 _STEP: Final = 16
-# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_check_offsets` proves them.
-_TP_NAME: Final = 24
-_TP_REPR: Final = 24 + 8 * 8
-_TP_HASH: Final = 24 + 12 * 8
+# Offsets in PyTypeObject, see `_freeze._OFFSET`; `_check_offsets` proves them.
+_TP_NAME: Final = 3 * WORD
+_TP_REPR: Final = (3 + 8) * WORD
+_TP_HASH: Final = (3 + 12) * WORD
 
 # Numbers below are for the zygote and for rehearsals, which use a few dozen.
 _BEFORE_RUNS: Final = 1 << 16

@@ -259,6 +259,10 @@ if sys.version_info >= (3, 13):
     _LATE.append("_pydecimal")  # for the error of a wrong format of a Decimal
 
 
+_IS_GUEST: Final = sys.platform == "wasi"
+"""A WebAssembly guest lacks some functions of the library, such as `hashlib.pbkdf2_hmac`."""
+
+
 def _preload() -> None:
     for name in _CODECS:
         importlib.import_module(f"encodings.{name}")
@@ -309,12 +313,13 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         chosen = {
             each: replaced[each] if each in replaced else getattr(real, each)
             for each in MODULES[name]
+            if not _IS_GUEST or each in replaced or hasattr(real, each)
         }
         members[name] = chosen
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
     members["os"] = {
-        **{name: getattr(os, name) for name in MODULES["os"] - {"path"}},
+        **{name: getattr(os, name) for name in MODULES["os"] - {"path"} if hasattr(os, name)},
         **_text.environment_members(),
         "urandom": rng.randbytes,
     }

@@ -21,7 +21,7 @@ import pytest
 from ptc import Limits, Session, ToolError, tool
 from ptc._wire._protocol import Decoder, Kind
 from ptc._workers._pool import Pool
-from ptc._workers._process import Worker
+from ptc._workers._process import ProcessWorker
 
 pytestmark = pytest.mark.anyio
 
@@ -92,7 +92,7 @@ class Tap(Decoder):
         return super().feed(data)
 
 
-class TapedWorker(Worker):
+class TapedWorker(ProcessWorker):
     """A worker whose socket is recorded."""
 
     def __init__(self, *args: Any) -> None:
@@ -120,7 +120,7 @@ async def record(
             return super().send(*frames)
 
     found = []
-    monkeypatch.setattr("ptc._workers._pool.Worker", Noted)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", Noted)
     limits = Limits(timeout_ms=20_000, max_memory_bytes=MEMORY_BYTES)
     async with Session(root, tools=TOOLS, toolsets=(), workers=2, limits=limits) as session:
         for source in sources:
@@ -157,7 +157,7 @@ async def find_differences(
 ) -> tuple[dict[str, str], dict[str, tuple[bytes, bytes]]]:
     """Return the outcome of each program, and both streams of those whose replay differs."""
     taped = await record(list(programs.values()), root, monkeypatch)
-    monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", TapedWorker)
     pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
     differ = {}
     try:
@@ -654,7 +654,7 @@ async def test_different_seed_is_detected_as_a_difference(
     start = {**json.loads(body), "seed": 1}
     changed = Tape([(before, kind, json.dumps(start).encode()), *rest], tape.said)
     pool = Pool(isolation="jail", size=1, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
-    monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", TapedWorker)
     try:
         assert await replay(tape, pool) == bytes(tape.said)
         assert await replay(changed, pool) != bytes(tape.said)

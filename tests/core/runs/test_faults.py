@@ -30,7 +30,7 @@ from ptc import (
 )
 from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import State
-from ptc._workers._process import Worker
+from ptc._workers._process import ProcessWorker
 from ptc._workers._zygote import Hello, Zygote
 
 from ..ready_session import ready_session, wait_until_full
@@ -93,7 +93,7 @@ def ended(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def killed(worker: Worker) -> None:
+def killed(worker: ProcessWorker) -> None:
     """Kill a worker and wait until the kernel has done it, without a turn of the event loop."""
     assert worker._pidfd is not None
     worker.kill()
@@ -306,9 +306,9 @@ async def test_killed_idle_worker_is_not_assigned_to_a_run(tmp_path: Path) -> No
 async def test_worker_killed_in_any_state_has_one_defined_outcome(
     tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[Worker] = []
+    done: list[ProcessWorker] = []
 
-    class Doomed(Worker):
+    class Doomed(ProcessWorker):
         """Killed when it has come to a state, once."""
 
         @property
@@ -329,7 +329,7 @@ async def test_worker_killed_in_any_state_has_one_defined_outcome(
                 done.append(self)
                 killed(self)
 
-    monkeypatch.setattr("ptc._workers._pool.Worker", Doomed)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", Doomed)
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         with anyio.fail_after(20):
             result = await session.program(source=WAIT)
@@ -402,7 +402,7 @@ async def test_worker_whose_pidfd_is_lost_is_killed_and_runs_no_script(
         pool = session._pool
         zygote = pool._zygote
         assert zygote is not None
-        forked, lost = zygote.on_forked, list[Worker]()
+        forked, lost = zygote.on_forked, list[ProcessWorker]()
 
         def lose(number: int, pidfd: int | None) -> None:
             if not lost and pidfd is not None:

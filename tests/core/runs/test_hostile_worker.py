@@ -28,7 +28,7 @@ from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
 from ptc._workers import _process
-from ptc._workers._process import Worker
+from ptc._workers._process import ProcessWorker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -95,10 +95,10 @@ async def play_in(
     await session.warm_up()
     near, far = socket.socketpair()
     near.setblocking(False)
-    worker = Worker(0, near, current_reactor(), 0)
+    worker = ProcessWorker(0, near, current_reactor(), 0)
     worker.state = State.IDLE
 
-    async def acquire(_memory: int) -> Worker:
+    async def acquire(_memory: int) -> ProcessWorker:
         return worker
 
     real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours

@@ -6,6 +6,7 @@ import errno
 import logging
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from ._shared_zygote import ZygoteShare, share_zygote
 from ._worker import Exit
 from ._zygote import Hello
 
-__all__ = ["Pool"]
+__all__ = ["PROCESS_ENGINE", "Pool"]
 
 _log = logging.getLogger("ptc")
 
+PROCESS_ENGINE = "process (CPython {}.{})".format(*sys.version_info)
 _FAILED_FORKS = 3
 """Consecutive forks that may fail before waiting runs get an error."""
 _STARTS = 3
@@ -109,6 +111,11 @@ class Pool:
     def is_warm(self) -> bool:
         """True if there is a zygote, and its jail was verified."""
         return self._hello is not None
+
+    @property
+    def name(self) -> str:
+        """Name of the engine: processes of the Python that executes the host."""
+        return PROCESS_ENGINE
 
     @property
     def target(self) -> int:

@@ -12,7 +12,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio
 
@@ -150,7 +150,7 @@ class Worker(ABC):
         parts. Nothing more is read from the worker."""
         self.on_fault: Callable[[Exception], None] = lambda _error: None
         self.on_end: Callable[[], None] = lambda: None
-        self._socket: Any = stream  # the reactor knows which kind
+        self._socket = cast(Any, stream)  # the reactor knows which kind
         self._reactor = reactor
         self._decoder = Decoder(FROM_WORKER)
         self._frames: Iterator[tuple[Kind, bytes]] | None = None

@@ -1,7 +1,8 @@
 """Stand-in for ctypes in a guest while its snapshot is made: words of the guest's own memory.
 
-A guest has no `_ctypes`. The worker needs it to freeze classes, before a script exists. So the host,
-which owns the memory, reads and writes it on request while it makes the snapshot, and never after.
+A guest has no `_ctypes`, which the worker needs to freeze classes, before a script exists. So the
+host, which owns the memory, reads and writes it on request while it makes the snapshot, and never
+after.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class c_void_p(_Word):  # as above
 class c_char_p(_Word):  # as above
     """A pointer to a text."""
 
-    @property
+    @property  # type: ignore[misc]  # nobody writes a text
     def value(self) -> Any:
         """The text."""
         (address,) = struct.unpack("<I", _read(self._address, _WORD))

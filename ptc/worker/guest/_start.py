@@ -1,4 +1,4 @@
-"""The start of a worker in a guest: prepare it once, for the snapshot; serve one run in each copy."""
+"""The start of a worker in a guest: prepared once, for the snapshot; each copy serves one run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import posix
 from collections.abc import Sequence
 from typing import Final
 
+from ..._language._compiler import POLICY_VERSION
 from ..._wire._protocol import Kind
 from .._packages import close_files
 from .._prepare import prepare_runtime, redirect_output
 from .._runtime import Runtime
 from .._wire import Wire
 
-__all__ = ["prepare", "serve"]
+__all__ = ["POLICY_VERSION", "prepare", "serve"]
 
 _FROM_HOST: Final = 0
 _TO_HOST: Final = 1

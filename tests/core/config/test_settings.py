@@ -148,6 +148,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         "secret-of-the-shop",
     ),
     "model": ('model = "openai:gpt-5"', lambda s: "generate_object" in s.tool_names(), True),
+    "engine": ('engine = "wasm"', lambda s: s.engine.split()[0], "wasm"),
     "isolation": ('isolation = "process"', lambda s: s._pool._isolation, "process"),
     "untrusted": ('untrusted = "mark"', lambda s: s.untrusted, "mark"),
     "unprotected": (

@@ -33,6 +33,7 @@ __all__ = [
     "freeze_types",
     "is_frozen",
     "make_slots_readonly",
+    "own_annotations",
     "remove_attributes",
     "replace_attribute",
 ]
@@ -94,6 +95,17 @@ def _check_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
 def class_namespace(kind: type) -> Mapping[str, Any]:
     """Return the namespace of `kind` itself; ``kind.__dict__`` is a snapshot in a worker."""
     return _namespace_of(kind)
+
+
+def own_annotations(kind: type) -> Any:
+    """Return the annotations of a class of a script, without those of its bases; None: it has none.
+
+    From 3.14 on, the namespace has a function that evaluates them instead, until they are read.
+    """
+    found = class_namespace(kind).get("__annotations__")
+    if found is None and sys.version_info >= (3, 14):
+        found = kind.__annotations__ or None
+    return found
 
 
 def all_types() -> Iterator[type]:

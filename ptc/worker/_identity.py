@@ -199,8 +199,14 @@ def _builtin_repr(self: types.BuiltinFunctionType) -> str:
     return f"<built-in method {self.__name__} of {kind} object at {stable_id(owner):#x}>"
 
 
+_names_in_c: dict[int, str] = {}
+"""Names of types by their real `id`, in a guest, which cannot read them later."""
+
+
 def _c_name(kind: type) -> str:
     """Return the name of a type in C, which has a module for a type that is written in C."""
+    if sys.platform == "wasi" and _names_in_c:
+        return _names_in_c.get(builtins.id(kind), kind.__name__)
     name = ctypes.c_char_p.from_address(builtins.id(kind) + _TP_NAME).value
     return name.decode() if name else kind.__name__
 
@@ -357,6 +363,8 @@ def hide_addresses() -> None:
     for module in (asyncio.queues, reprlib, weakref):
         vars(module)["id"] = stable_id
     pprint.__dict__["_recursion"] = _recursion
+    if sys.platform == "wasi":
+        _names_in_c.update({builtins.id(kind): _c_name(kind) for kind in all_types()})
 
 
 _HASHED: Final = (asyncio.Future, types.CoroutineType, ElementTree.Element)

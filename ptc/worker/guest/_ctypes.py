@@ -73,11 +73,21 @@ class c_void_p(_Word):  # as above
         _write(self._address, struct.pack("<I", value or 0))
 
 
-class c_char_p(_Word):  # as above
-    """A pointer to a text."""
+class c_char_p:  # as above
+    """A pointer to a text, which is only read."""
 
-    @property  # type: ignore[misc]  # nobody writes a text
-    def value(self) -> Any:
+    __slots__ = ("_address",)
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    @classmethod
+    def from_address(cls, address: int) -> c_char_p:
+        """Return the pointer at `address`."""
+        return cls(address)
+
+    @property
+    def value(self) -> bytes | None:
         """The text."""
         (address,) = struct.unpack("<I", _read(self._address, _WORD))
         return _read(address, _TEXT_BYTES).partition(b"\0")[0] if address else None

@@ -2,7 +2,7 @@
 
 Rule 1: a session with another engine than the one it asked for does not exist: without the one it
     asked for, it refuses to run scripts.
-    tests/core/workers/test_engines.py::test_engine_that_was_asked_for_is_used_or_refused
+    tests/wasm/test_session.py::test_engine_that_was_asked_for_is_used_or_refused
 """
 
 from __future__ import annotations

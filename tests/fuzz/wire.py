@@ -38,6 +38,7 @@ from ptc._core._reactor import current_reactor  # noqa: E402  # as above
 from ptc._wire._protocol import State  # noqa: E402  # as above
 from ptc._workers._process import ProcessWorker  # noqa: E402  # as above
 from ptc._workers._worker import Exit  # noqa: E402  # as above
+from tests.core.pools import pool_of  # noqa: E402  # as above
 from tests.fuzz.wire_messages import Play, Step, play_of  # noqa: E402  # as above
 
 _TOGETHER = 8
@@ -147,14 +148,14 @@ class Fuzz:
                     await self._look_at_the_books(session, number)
 
     def _plant(self, session: Session) -> None:
-        real = session._pool.acquire
+        real = pool_of(session).acquire
 
         async def acquire(memory_bytes: int) -> ProcessWorker:
             return (
                 self._workers.pop() if memory_bytes == _HOSTILE_BYTES else await real(memory_bytes)
             )
 
-        session._pool.acquire = acquire  # type: ignore[method-assign]  # the test holds the other end
+        pool_of(session).acquire = acquire  # type: ignore[method-assign]  # the test holds the other end
 
     async def _play(self, session: Session, number: int) -> None:
         play = play_of(Random(f"{self.seed}/{number}"))
@@ -231,7 +232,7 @@ class Fuzz:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return {
             "descriptors": len(os.listdir("/proc/self/fd")),
-            "workers": max(0, session._pool.live - session._pool._size),
+            "workers": max(0, pool_of(session).live - pool_of(session)._size),
             "runs": len(session._runs.active),
             "memory": pages * resource.getpagesize(),
         }

@@ -22,6 +22,7 @@ from ptc import Limits, Session, ToolError, tool
 from ptc._wire._protocol import Decoder, Kind
 from ptc._workers._pool import Pool
 from ptc._workers._process import ProcessWorker
+from tests.core.pools import pool_of
 
 pytestmark = pytest.mark.anyio
 
@@ -689,7 +690,7 @@ async def test_script_cannot_detect_a_rehearsed_worker(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=2) as session:
         await session.warm_up()
         with anyio.fail_after(PATIENCE_S):
-            while session._pool.ready < session._pool.target:
+            while pool_of(session).ready < pool_of(session).target:
                 await anyio.sleep(0.001)
         rehearsed = (await session.program(source=TRACES)).unwrap()
         # A worker with a limit of its own is forked for its run and begins it at once.

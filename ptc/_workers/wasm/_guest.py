@@ -4,9 +4,9 @@ It has the two descriptors by which frames cross and no other function: no file,
 environment or network.
 
 Rule 1: a guest is stopped at once, whatever it executes.
-    tests/core/workers/test_wasm_guest.py::test_busy_guest_is_stopped_at_once
+    tests/wasm/test_session.py::test_deadline_stops_what_computes
 Rule 2: a guest has no function of the system but reading and writing frames.
-    tests/core/workers/test_wasm_guest.py::test_guest_has_no_file_no_clock_and_no_entropy
+    tests/wasm/test_guest_alone.py::test_guest_has_no_file_no_clock_and_no_entropy
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Compiling takes a minute of two cores and 1.5 GB of memory; loading the result t
 result is machine code that the runtime executes as it is, so its folder belongs to the user alone.
 
 Rule 1: code is loaded only from a private folder of the user.
-    tests/core/workers/test_wasm_module.py::test_cache_that_others_can_write_is_not_used
+    tests/core/workers/test_wasm_files.py::test_cache_that_others_can_write_is_not_used
 """
 
 from __future__ import annotations

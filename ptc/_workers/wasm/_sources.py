@@ -1,7 +1,7 @@
 """Sources of the worker, which a guest imports while its snapshot is made.
 
 Rule 1: a guest gets the modules of the worker and of RestrictedPython, and no other.
-    tests/core/workers/test_wasm_snapshot.py::test_guest_imports_the_worker_and_nothing_else
+    tests/core/workers/test_wasm_files.py::test_guest_imports_the_worker_and_nothing_else
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Host functions are defined without checks by the package: it converts each argum
 objects for each call, which takes 100 us. Every address that a guest passes is checked here.
 
 Rule 1: no address of a guest is read or written outside of its memory.
-    tests/core/workers/test_wasm_guest.py::test_addresses_outside_of_memory_are_refused
+    tests/wasm/test_guest_alone.py::test_addresses_outside_of_memory_are_refused
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ orjson refuses, takes the slow path, which follows orjson's rules: it writes sub
 list and dict, members of enumerations and UUIDs; keys are texts; an integer has 64 bits.
 
 Rule 1: what orjson writes and refuses, this module writes and refuses.
-    tests/worker/test_guest_orjson.py
+    tests/worker/test_guest_orjson.py::test_values_are_written_and_refused_as_by_orjson
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 OPT_PASSTHROUGH_DATACLASS: Final = 1 << 11
 OPT_PASSTHROUGH_DATETIME: Final = 1 << 9
-_DEPTH: Final = 254
+_DEPTH: Final = 253
 """Levels of lists and objects that orjson writes."""
 _LEAST, _MOST = -(2**63), 2**64 - 1
 JSONDecodeError = json.JSONDecodeError

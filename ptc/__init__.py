@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from .errors import JournalError as JournalError
     from .errors import LeaseLostError as LeaseLostError
     from .errors import ModelError as ModelError
+    from .errors import OtherEngineError as OtherEngineError
     from .errors import PtcError as PtcError
     from .errors import RunError as RunError
     from .errors import SessionClosedError as SessionClosedError
@@ -117,6 +118,7 @@ __all__ = [
     "LeaseLostError",
     "Limits",
     "ModelError",
+    "OtherEngineError",
     "PendingCall",
     "PtcError",
     "Public",
@@ -226,6 +228,7 @@ __getattr__, __dir__ = lazy_exports(
             "JournalError",
             "LeaseLostError",
             "ModelError",
+            "OtherEngineError",
             "PtcError",
             "RunError",
             "SessionClosedError",

@@ -17,6 +17,7 @@
     │   ├── EndedRunError     the run has ended, or was rolled back: start a new one
     │   ├── LeaseLostError    another process acquired the run: stop, it continues there
     │   ├── ChangedToolsError a tool of the run changed: check it, then accept the change
+    │   ├── OtherEngineError  the run was started on another engine: resume it there
     │   ├── DamagedRunError   the record of the run is damaged: restore the journal
     │   └── QueueFullError    too many runs wait in the queue: submit later
     ├── ArtifactError     a stored value cannot be read or written: repair the store
@@ -48,6 +49,7 @@ __all__ = [
     "JournalError",
     "LeaseLostError",
     "ModelError",
+    "OtherEngineError",
     "PtcError",
     "QueueFullError",
     "RunError",
@@ -173,6 +175,27 @@ class ChangedToolsError(JournalError):
         self.changes: dict[str, tuple[str, ...]] = {
             name: tuple(found) for name, found in changes.items()
         }
+
+
+class OtherEngineError(JournalError):
+    """Raised when a run was started on another engine than the one here, so it was not resumed.
+
+    The engines execute different versions of Python, so a replay could take another path. Nothing
+    was executed and the run stays as it was.
+
+    Attributes:
+        run_id: The run.
+        recorded: Name and version of its engine.
+        here: Name and version of the engine here.
+    """
+
+    def __init__(self, run_id: str, recorded: str, here: str) -> None:
+        super().__init__(
+            f"run {run_id!r} was not resumed: it was started on the engine {recorded}, and this "
+            f"session has {here}. Resume it with engine={recorded.partition(' ')[0]!r} in the "
+            "version that started it, or run its script again with `retry`"
+        )
+        self.run_id, self.recorded, self.here = run_id, recorded, here
 
 
 class LeaseLostError(JournalError):

@@ -20,6 +20,7 @@ import pytest
 import ptc
 from ptc._core._redact import SENT
 from ptc._core._secret_forms import Forms
+from tests.core.pools import pool_of
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -127,7 +128,7 @@ async def shared_zygote(
     async with ptc.Session(root, toolsets=(), workers=1) as session:
         await session.warm_up()
         with anyio.fail_after(30):
-            while session._pool.ready < session._pool.target:
+            while pool_of(session).ready < pool_of(session).target:
                 await anyio.sleep(0.001)
         yield
 

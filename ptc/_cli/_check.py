@@ -32,7 +32,7 @@ Examples:
     "check", short_help="Check a script without running it.", help=_HELP, epilog=EXIT_STATUS_HELP
 )
 @click.argument("script", metavar="SCRIPT")
-@settings_options("allow", *TOOL_KEYS, "isolation", "packages")
+@settings_options("allow", *TOOL_KEYS, "engine", "isolation", "packages")
 @json_option("Print the findings as JSON.")
 def command(*, script: str, settings: Settings, as_json: bool) -> int:
     """Run the command; `_HELP` is its help text."""

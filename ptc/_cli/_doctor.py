@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """Check which kernel layers confine scripts on this machine, at both isolation levels.
+_HELP = """Check both engines: the kernel layers of processes, at both levels, and WebAssembly.
 
 Starts a worker at each level, probes each layer, runs a script, and checks that the language layer
-rejects a forbidden one. Exits with 0 if every layer that --isolation requires is on, otherwise 5.
+rejects a forbidden one; the same in WebAssembly, if it is installed and compiled. Exits with 0 if
+every layer that --isolation requires is on, or WebAssembly works, otherwise 5.
 
 \b
 Examples:
@@ -61,6 +62,7 @@ def command(*, settings: Settings, as_json: bool) -> int:
         "trial": None,
         "policy": None,
         "levels": {},
+        "wasm": {},
         "ripgrep": _ripgrep(),
         "toolsets": _toolsets(),
         "commands": _commands(),
@@ -68,6 +70,8 @@ def command(*, settings: Settings, as_json: bool) -> int:
     for level in ISOLATION_LEVELS:
         findings["levels"][level] = anyio.run(_examine, level)
     findings.update(findings["levels"][isolation])
+    findings["wasm"] = anyio.run(_examine_wasm)
+    findings["ok"] = findings["ok"] or findings["wasm"]["ok"]
     output = standard_output()
     if as_json:
         output.json(findings)
@@ -87,7 +91,7 @@ async def _examine(level: str) -> dict[str, Any]:
     found: dict[str, Any] = {"ok": False, "problems": problems, "layers": []}
     found |= {"trial": None, "policy": None}
     try:
-        async with Session(toolsets=(), isolation=level, workers=1) as session:
+        async with Session(toolsets=(), engine="process", isolation=level, workers=1) as session:
             layers = await session.warm_up()
             found["layers"] = [dataclasses.asdict(layer) for layer in layers]
             # Redundant: a session refuses to start without a required layer.
@@ -101,6 +105,31 @@ async def _examine(level: str) -> dict[str, Any]:
     except SetupError as error:
         found["layers"] = [dataclasses.asdict(layer) for layer in error.layers]
         problems.append(str(error))
+    except PtcError as error:
+        problems.append(str(error))
+    found["ok"] = not problems
+    return found
+
+
+async def _examine_wasm() -> dict[str, Any]:
+    """Test the sandbox in WebAssembly, if that takes no compilation."""
+    from .._session._session import Session
+    from .._workers.wasm._module import INSTALL, engine_name, is_compiled, is_installed
+    from ..errors import PtcError
+
+    problems: list[str] = []
+    found: dict[str, Any] = {"ok": False, "installed": is_installed(), "problems": problems}
+    found |= {"name": engine_name(), "trial": None, "policy": None}
+    try:
+        if not is_installed():
+            problems.append(f"not installed ({INSTALL})")
+        elif not is_compiled():
+            problems.append("installed, but not compiled yet: `ptc warm-up` takes about a minute")
+        else:
+            async with Session(toolsets=(), engine="wasm", workers=1) as session:
+                await session.warm_up()
+                found["trial"] = await _trial(session, problems)
+                found["policy"] = await _refusal(session, problems)
     except PtcError as error:
         problems.append(str(error))
     found["ok"] = not problems
@@ -185,6 +214,10 @@ def _show(output: Stream, findings: dict[str, Any]) -> None:
             output.line(f"{level}: {_summary(found)}", "green" if requested else "")
         for problem in found["problems"]:
             output.line(f"{level}: problem: {problem}", "bold red" if requested else "")
+
+    wasm = findings["wasm"]
+    took = f": a two-line script took {wasm['trial']['duration_ms']:.1f} ms" if wasm["ok"] else ""
+    output.line(f"engine {wasm['name']}: {'; '.join(wasm['problems']) or 'ok'}{took}")
 
 
 def _show_layers(output: Stream, levels: dict[str, Any], requested: str) -> None:

@@ -23,6 +23,7 @@ _HOME = {
     "extract": "_extract:command",
     "tools": "_tools:command",
     "doctor": "_doctor:command",
+    "warm-up": "_warm_up:command",
     "config": "_config:command",
     "submit": "_submit:submit",
     "wait": "_watch:command",

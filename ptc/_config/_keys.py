@@ -178,6 +178,15 @@ KEYS: dict[str, Key] = {
             *(None, "--model", "PROVIDER:NAME"),
         ),
         Key(
+            "engine",
+            "text",
+            "process: run scripts in processes that the kernel confines, on Linux. wasm: run them "
+            "in WebAssembly (pip install 'ptc-host[wasm]'), on every system. auto: in processes if "
+            "this machine has every kernel layer, otherwise in WebAssembly. [default: auto]",
+            *("auto", "--engine"),
+            choices=("auto", "process", "wasm"),
+        ),
+        Key(
             "isolation",
             "text",
             "jail: require every kernel layer. process: use the layers that this machine has; "

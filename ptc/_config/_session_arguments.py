@@ -112,6 +112,7 @@ def session_arguments(
         "allowed_tools": read_allow(settings),
         "limits": limits,
         "ceiling": ceiling,
+        "engine": settings["engine"],
         "isolation": settings["isolation"],
         "packages": settings["packages"],
         "unprotected": settings["unprotected"],

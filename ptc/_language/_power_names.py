@@ -181,11 +181,10 @@ def _power_bearing_types() -> list[type]:
         for value in vars(types).values()
         if isinstance(value, type) and value.__module__ in {"builtins", "types"}
     ]
-    found = [
-        kind
-        for kind in found
-        if kind not in {types.SimpleNamespace, types.NoneType, types.DynamicClassAttribute}
-    ]
+    plain = {types.SimpleNamespace, types.NoneType, types.DynamicClassAttribute}
+    # 3.15 names the mapping of a frame, which only a frame returns. Its methods are those of dict.
+    plain.add(getattr(types, "FrameLocalsProxyType", types.NoneType))
+    found = [kind for kind in found if kind not in plain]
     found += [type, property, super, classmethod, staticmethod, memoryview]
     found += [functools.partial, type(functools.cache(len)), typing.ForwardRef, typing.TypeVar]
     found += [asyncio.Future, asyncio.Task, asyncio.Handle, asyncio.TimerHandle]

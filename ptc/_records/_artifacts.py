@@ -273,9 +273,11 @@ class LocalArtifacts:
 _SHARD_CHARS = 2
 _REFRESH_SECONDS = 3_600
 """Age from which a value that is stored again becomes young: it must not be deleted as unused."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CLOEXEC = getattr(os, "O_CLOEXEC", 0)  # Windows has none of these: it opens no folder
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
 # A script may replace the file by a link or a pipe after it was checked.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_READ = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | _CLOEXEC
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -288,7 +290,7 @@ def _open_inner(folder: int, name: str) -> int:
     """Open a folder in another one, never through a link, and create it if it is missing."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)
-    return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+    return os.open(name, _FOLDER | _NO_LINK, dir_fd=folder)
 
 
 def _size_of(name: str, folder: int) -> int:
@@ -326,7 +328,7 @@ def compute_digest(pieces: Iterable[bytes]) -> Cut:
 def _write(pieces: Iterable[bytes], name: str, folder: int) -> None:
     """Write a file atomically; an existing file or link of that name is replaced."""
     temporary = f".{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC
     with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
         try:
             file.writelines(pieces)

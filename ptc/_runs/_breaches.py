@@ -14,7 +14,7 @@ from typing import Final
 from .._calls._earlier import EarlierCalls
 from .._records._limits import Breach, Limits
 from .._records._result import Failure, Status
-from .._workers._process import Exit
+from .._workers._worker import Exit
 from ..errors import ToolError
 
 __all__ = [
@@ -28,7 +28,10 @@ __all__ = [
     "unmatched_failure",
 ]
 
-_OUT_OF_MEMORY_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT})
+_SIGXCPU = getattr(signal, "SIGXCPU", -1)  # Windows has it not, and no processes
+_OUT_OF_MEMORY_SIGNALS = frozenset(
+    {signal.SIGSEGV, signal.SIGABRT, getattr(signal, "SIGBUS", signal.SIGSEGV)}
+)
 """Signals that kill C code which uses an allocation without checking that it succeeded."""
 MORE_MEMORY = "hold less data at a time, or ask for a higher limits.max_memory_bytes"
 _MAX_TOOLS_SHOWN: Final = 5
@@ -166,7 +169,7 @@ def timeout_failure(
 
 def exit_failure(limits: Limits, how: Exit) -> tuple[Status, Failure]:
     """Explain the exit of a worker's process before the script finished."""
-    if how.signal == signal.SIGXCPU:
+    if how.signal == _SIGXCPU:
         return "limit_exceeded", cpu_failure(limits, None)
     failure = _memory_failure(limits, how)
     if failure is not None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from .._core._reactor import Reactor, Stop
 from .._records._limits import Limits
-from .._workers._process import Worker
+from .._workers._worker import Worker
 
 __all__ = ["Clocks"]
 

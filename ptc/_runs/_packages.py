@@ -8,13 +8,18 @@ from collections.abc import Iterable
 
 from .._core._arguments import nearest, parts_of
 from .._policy_modules import MODULES
+from .._workers.wasm._packages import GUEST_PACKAGES
 from ..errors import UsageError
 
 __all__ = ["validate_packages"]
 
 
-def validate_packages(names: Iterable[str]) -> tuple[str, ...]:
+def validate_packages(names: Iterable[str], engine: str = "process") -> tuple[str, ...]:
     """Return `names` without duplicates, with the packages they bring, if all can be offered.
+
+    Args:
+        names: Names of modules, or of presets.
+        engine: Engine that imports them: the packages of the host are not those of a guest.
 
     Raises:
         UsageError: If one is not the name of a module, is not installed, or is already available to
@@ -38,11 +43,23 @@ def validate_packages(names: Iterable[str]) -> tuple[str, ...]:
         if top in sys.stdlib_module_names:
             msg = f"packages: {name!r} is in the standard library, and scripts have only its safe"
             raise UsageError(f"{msg} modules; offer its functions as a tool instead")
-        if top == "ptc" or importlib.util.find_spec(top) is None:
-            near = nearest(top, _KNOWN)
-            msg = f"packages: {top!r} is not installed in this Python{near}"
-            raise UsageError(f"{msg}; install it (pip install {top}), or leave it out")
+        _require_installed(top, engine)
     return tuple(found)
+
+
+def _require_installed(top: str, engine: str) -> None:
+    here = top != "ptc" and importlib.util.find_spec(top) is not None
+    in_guest = top in GUEST_PACKAGES
+    if in_guest if engine == "wasm" else here:
+        return
+    if engine == "wasm":
+        msg = f"packages: {top!r} is not among the packages of the engine 'wasm'"
+        if here:
+            raise UsageError(f"{msg}; it is installed for engine='process'")
+        raise UsageError(f"{msg}{nearest(top, sorted(GUEST_PACKAGES))}; leave it out")
+    msg = f"packages: {top!r} is not installed in this Python{nearest(top, _KNOWN)}"
+    other = ", use engine='wasm', which has it," if in_guest else ","
+    raise UsageError(f"{msg}; install it (pip install {top}){other} or leave it out")
 
 
 _PRESETS = {"data": ("numpy", "pandas", "matplotlib")}

@@ -98,6 +98,8 @@ class Program:
     """False: the journal stores the digest of the script only."""
     allow_unmatched: bool = False
     """True: new effects are made although recorded ones were not."""
+    engine: str = ""
+    """Engine that a recorded run was started on; empty if that is unknown."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:

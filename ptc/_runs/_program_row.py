@@ -52,6 +52,8 @@ def row_of(program: Program) -> RunRow:
     }
     if not program.store_source:
         options["source_sha256"] = _digest(program.source)
+    if program.engine:
+        options["engine"] = program.engine
     if program.revision > 1:
         options |= {"reads": program.reads, "allow_unmatched": program.allow_unmatched}
     data = _json.dumps_unchecked(options) if schema is None else _json.dumps(options)
@@ -218,6 +220,7 @@ def restore_program(
         revision=row.revision,
         reads=options.get("reads", "reuse"),
         allow_unmatched=options.get("allow_unmatched", False),
+        engine=options.get("engine", ""),
     )
 
 

@@ -303,6 +303,7 @@ class ProgramBuilder:
             revision=1,
             clock=time.time(),
             seed=random.getrandbits(48),
+            engine="",
             warnings=() if warning is None else (warning,),
         )
 

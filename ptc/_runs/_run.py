@@ -28,7 +28,7 @@ from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
 from .._wire._protocol import Kind, ProtocolError, State
-from .._workers._process import Worker, WorkerGoneError
+from .._workers._worker import Worker, WorkerGoneError
 from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import JournalError, LeaseLostError
 from ._breaches import cpu_failure, exit_failure, timeout_failure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -18,8 +19,8 @@ from .._calls._timeout import CallTimeout
 from .._records._result import Failure, RunEvent, RunResult
 from .._tools._discovery import discovery_tools
 from .._tools._environment import Environment
-from .._workers._pool import Pool
-from .._workers._process import WorkerGoneError
+from .._workers._choose import Engines, require_same_engine
+from .._workers._worker import WorkerGoneError
 from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import SessionClosedError
 from ._code_cache import CodeCache
@@ -43,7 +44,7 @@ class Executor:
         self,
         most: int,
         *,
-        pool: Pool,
+        engines: Engines,
         shared: Shared,
         history: History,
         artifacts: SessionArtifacts,
@@ -53,13 +54,13 @@ class Executor:
         Args:
             most: Concurrent runs; further ones wait in order. A run that a tool of another waits
                 for is not counted if no turn is free.
-            pool: Source of the workers; closed with the executor.
+            engines: Sources of the workers; closed with the executor.
             shared: State that all calls of the session share.
             history: Record of the runs.
             artifacts: Store of values over their limit.
         """
         self._most = most
-        self._pool = pool
+        self.engines = engines
         self._shared = shared
         self._history = history
         self._artifacts = artifacts
@@ -84,7 +85,7 @@ class Executor:
         for run in list(self.active):
             run.stop("cancelled", failure)
         # Even if this task is cancelled here, `Pool.close` leaves no process.
-        await self._pool.close()
+        await self.engines.close()
 
     async def wait_idle(self) -> None:
         """Wait until every run and rollback has returned its result."""
@@ -116,6 +117,9 @@ class Executor:
         with self._count_unfinished():
             async with self._slots.take():
                 self._check_open()
+                if program.engine:
+                    await self.engines.hello()
+                    require_same_engine(program.run_id, program.engine, self.engines.current.name)
                 # A run that cannot be recorded is rejected before it takes a worker.
                 dispatch = await self._create_dispatch(program, environment, open_record)
                 try:
@@ -133,7 +137,10 @@ class Executor:
     ) -> RunResult:
         history = self._history
         is_new = dispatch.recorder is None and program.recorded
-        worker = await self._pool.acquire(program.limits.max_memory_bytes)
+        worker = await self.engines.acquire(program.limits.max_memory_bytes)
+        engine = self.engines.current
+        if is_new:
+            program = replace(program, engine=engine.name)
         run = Run(
             program,
             dispatch,
@@ -142,7 +149,7 @@ class Executor:
                 self._artifacts,
                 self._shared.attachments,
                 self.violations,
-                self._pool.reactor,
+                engine.reactor,
             ),
             on_event=on_event,
             queued_ms=(time.perf_counter() - requested) * 1000,
@@ -156,7 +163,7 @@ class Executor:
                 try:
                     return await run.execute(worker)
                 except WorkerGoneError:
-                    worker = await self._pool.acquire(program.limits.max_memory_bytes)
+                    worker = await self.engines.acquire(program.limits.max_memory_bytes)
         finally:
             self.active.discard(run)
 

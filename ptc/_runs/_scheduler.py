@@ -18,7 +18,7 @@ from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import SuspendedError
 from .._tools._tool_result import ToolResult
-from .._workers._process import BUSY_POLLS, Worker
+from .._workers._worker import BUSY_POLLS, Worker
 from ._turns import Turns
 
 __all__ = ["CallScheduler"]

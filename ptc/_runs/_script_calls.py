@@ -13,7 +13,7 @@ from .._records._result import CallRecord, Failure, PendingCall
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
 from .._wire._protocol import Call, Kind, ProtocolError
-from .._workers._process import Worker
+from .._workers._worker import Worker
 from ._breaches import arguments_too_large, unmatched_failure
 from ._clocks import Clocks
 from ._outcome import Outcome

@@ -37,6 +37,7 @@ from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode
+from .._workers._choose import EngineName
 from ..errors import SessionClosedError
 from ._artifacts import ArtifactSource
 from ._blocking_agents import BlockingAgents
@@ -75,6 +76,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         limits: Limits | None = None,
         ceiling: Limits | None = None,
         allowed_tools: AllowList | None = None,
+        engine: EngineName = "auto",
         isolation: str = "jail",
         packages: Iterable[str] = (),
         non_finite: NonFinite = "null",
@@ -112,6 +114,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
             limits=limits,
             ceiling=ceiling,
             allowed_tools=allowed_tools,
+            engine=engine,
             isolation=isolation,
             packages=packages,
             non_finite=non_finite,

@@ -47,7 +47,8 @@ from .._tools._approval import Approver
 from .._tools._environment import environment_of
 from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode, validate_mode
-from .._workers._pool import Pool
+from .._workers._choose import EngineName, EngineOptions, Engines, validate_engine
+from .._workers._engine import Engine
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
 from ._agent_session import AgentSession
@@ -86,6 +87,7 @@ class Session(AgentSession, QueueSession):
         limits: Limits | None = None,
         ceiling: Limits | None = None,
         allowed_tools: AllowList | None = None,
+        engine: EngineName = "auto",
         isolation: str = "jail",
         packages: Iterable[str] = (),
         non_finite: NonFinite = "null",
@@ -130,6 +132,10 @@ class Session(AgentSession, QueueSession):
             isolation: ``"jail"`` requires every kernel layer, or refuses to run scripts.
                 ``"process"`` uses the layers that the kernel has; where seccomp or Landlock is
                 missing, one bug in the language layer gives a script your own user's rights.
+            engine: ``"process"``: scripts run in processes that the kernel confines, on Linux.
+                ``"wasm"``: in WebAssembly (extra ``ptc-host[wasm]``), on every system. ``"auto"``:
+                in processes if this machine has every kernel layer, otherwise in WebAssembly if it
+                is installed. See docs/engines.md.
             packages: Installed packages that scripts may import, such as ``["numpy"]``, by module
                 name; ``"data"`` stands for numpy, pandas and matplotlib. Default: none. Packages
                 are not audited (numpy opens files and reads memory), so with one of them only the
@@ -227,7 +233,8 @@ class Session(AgentSession, QueueSession):
         if catalog.is_complete:
             limit_policy.check_tools()
         validate_isolation(isolation)
-        modules = validate_packages(packages)
+        validate_engine(engine)
+        modules = validate_packages(packages, engine)
         validate_non_finite(non_finite)
         require("store_source", store_source, bool, "True or False")
         lifted = validate_unprotected(unprotected)
@@ -287,16 +294,13 @@ class Session(AgentSession, QueueSession):
         super().__init__(
             catalog, open_models, folder, direct, limit_policy=limit_policy, packages=modules
         )
-        self._pool = Pool(
-            isolation=isolation,
-            size=workers,
-            memory_bytes=default.max_memory_bytes,
-            cpu_ms=limit_policy.ceiling.max_cpu_ms,
-            packages=modules,
+        options = EngineOptions(
+            isolation, workers, default.max_memory_bytes, limit_policy.ceiling.max_cpu_ms, modules
         )
+        self._engines = Engines(engine, options)
         self._runs = Executor(
             max_concurrent_runs,
-            pool=self._pool,
+            engines=self._engines,
             shared=shared,
             history=self.history,
             artifacts=store,
@@ -390,12 +394,21 @@ class Session(AgentSession, QueueSession):
             SetupError: If a required layer is missing or no worker can be started.
         """
         self._lifetime.check_open()
-        return (await self._pool.hello()).layers
+        return (await self._engines.hello()).layers
 
     @property
     def is_warm(self) -> bool:
         """True if the process that forks the workers is ready, as after `warm_up`."""
         return self._pool.is_warm
+
+    @property
+    def engine(self) -> str:
+        """Name and version of the engine of its scripts, as runs record it."""
+        return self._pool.name
+
+    @property
+    def _pool(self) -> Engine:
+        return self._engines.current
 
     @property
     def violations(self) -> tuple[Violation, ...]:

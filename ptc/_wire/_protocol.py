@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-PLACE_SIGNAL: Final = signal.SIGUSR1
+PLACE_SIGNAL: Final[int] = getattr(signal, "SIGUSR1", 0)  # Windows has none, and no processes
 """Sent to a worker whose script computes and reads no frame: it answers FRAMES."""
 
 

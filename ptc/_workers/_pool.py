@@ -6,6 +6,7 @@ import errno
 import logging
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,14 +17,16 @@ import anyio
 from .._core._reactor import Reactor, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
-from ._process import Exit, Worker
+from ._process import ProcessWorker
 from ._shared_zygote import ZygoteShare, share_zygote
+from ._worker import Exit
 from ._zygote import Hello
 
-__all__ = ["Pool"]
+__all__ = ["PROCESS_ENGINE", "Pool"]
 
 _log = logging.getLogger("ptc")
 
+PROCESS_ENGINE = "process (CPython {}.{})".format(*sys.version_info)
 _FAILED_FORKS = 3
 """Consecutive forks that may fail before waiting runs get an error."""
 _STARTS = 3
@@ -46,7 +49,7 @@ _REFILL_SECONDS = 0.002
 class _Waiter:
     memory_bytes: int
     event: anyio.Event
-    worker: Worker | None = None
+    worker: ProcessWorker | None = None
     error: SetupError | SessionClosedError | None = None
 
 
@@ -79,9 +82,9 @@ class Pool:
         self._hello: Hello | None = None
         self._starting = anyio.Lock()
         self._last = 0
-        self._workers: dict[int, Worker] = {}
-        self._ready: deque[Worker] = deque()
-        self._unrehearsed: list[Worker] = []
+        self._workers: dict[int, ProcessWorker] = {}
+        self._ready: deque[ProcessWorker] = deque()
+        self._unrehearsed: list[ProcessWorker] = []
         self._pending_forks = 0
         self._waiting: deque[_Waiter] = deque()
         self._failed = 0
@@ -108,6 +111,11 @@ class Pool:
     def is_warm(self) -> bool:
         """True if there is a zygote, and its jail was verified."""
         return self._hello is not None
+
+    @property
+    def name(self) -> str:
+        """Name of the engine: processes of the Python that executes the host."""
+        return PROCESS_ENGINE
 
     @property
     def target(self) -> int:
@@ -189,7 +197,7 @@ class Pool:
         if self._closing:
             raise SessionClosedError(_CLOSED)
 
-    async def acquire(self, memory_bytes: int) -> Worker:
+    async def acquire(self, memory_bytes: int) -> ProcessWorker:
         """Return a worker for one run; requests are served in order.
 
         Raises:
@@ -288,21 +296,21 @@ class Pool:
             if self._zygote is zygote:
                 self._fork_failed(memory_bytes, str(error))
             return False
-        worker = Worker(number, sock, self.reactor, memory_bytes)
+        worker = ProcessWorker(number, sock, self.reactor, memory_bytes)
         worker.on_frame = lambda kind, _message, _size: self._on_first_frame(worker, kind)
         worker.on_fault = lambda error: self._on_first_fault(worker, error)
         self._workers[number] = worker
         self._unready.add(number)
         return True
 
-    def _on_first_frame(self, worker: Worker, kind: Kind) -> None:
+    def _on_first_frame(self, worker: ProcessWorker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
             return
         # A worker that cannot be killed yet gets no script: `_on_forked` offers it.
         if worker.killable:
             self._offer(worker)
 
-    def _offer(self, worker: Worker) -> None:
+    def _offer(self, worker: ProcessWorker) -> None:
         self._unready.discard(worker.id)
         self._failed = self._barren = 0
         if worker.memory_bytes == self._memory_bytes:
@@ -333,7 +341,7 @@ class Pool:
                 worker.send((Kind.REHEARSE, b"[]"))
         self._unrehearsed.clear()
 
-    def _on_first_fault(self, worker: Worker, error: Exception) -> None:
+    def _on_first_fault(self, worker: ProcessWorker, error: Exception) -> None:
         # Its exit follows, which counts as a failed fork.
         self._faults[worker.id] = f"a new worker violated the protocol: {error}"
 

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from .._core._reactor import Reactor
 from ..errors import SetupError
-from ._process import Exit
+from ._worker import Exit
 from ._zygote import Hello, Zygote
 
 __all__ = ["ZygoteShare", "share_zygote"]

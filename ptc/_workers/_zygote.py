@@ -24,7 +24,7 @@ from .._core._arguments import nearest
 from .._core._reactor import Reactor, Stop
 from .._facts import Layer
 from ..errors import SetupError, UsageError
-from ._process import Exit
+from ._worker import Exit
 
 __all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
 

@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
 from ._classes import is_allowed_base, is_open, is_script_class
-from ._freeze import class_namespace
+from ._freeze import class_namespace, own_annotations
 from ._internals import (
     bound_function,
     bound_object,
@@ -187,8 +187,8 @@ def _read_annotations(obj: Any) -> Any:
         return dict(obj.__annotations__)
     elif is_script_class(kind):
         for base in kind.__mro__:
-            found = class_namespace(base).get("__annotations__")
-            if is_script_class(base) and type(found) is dict:
+            found = own_annotations(base) if is_script_class(base) else None
+            if type(found) is dict:
                 return demangle_keys(found)
     refuse(obj, "__annotations__")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .._language._policy import PRIVATE_PREFIX, demangle
-from ._freeze import FreezeError, all_types, replace_attribute
+from ._freeze import WORD, FreezeError, all_types, replace_attribute
 from ._identity import calls_python, type_slot
 
 __all__ = ["restore_error_names"]
 
-# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`.
-_TP_REPR: Final = 24 + 8 * 8
-_TP_STR: Final = 24 + 14 * 8
+# Offsets in PyTypeObject, see `_freeze._OFFSET`.
+_TP_REPR: Final = (3 + 8) * WORD
+_TP_STR: Final = (3 + 14) * WORD
 
 _args: Final[Any] = BaseException.__dict__["args"]
 _name: Final[Any] = AttributeError.__dict__["name"]

@@ -26,12 +26,14 @@ from typing import Any, Final
 
 __all__ = [
     "IMMUTABLE",
+    "WORD",
     "FreezeError",
     "all_types",
     "class_namespace",
     "freeze_types",
     "is_frozen",
     "make_slots_readonly",
+    "own_annotations",
     "remove_attributes",
     "replace_attribute",
 ]
@@ -39,9 +41,11 @@ __all__ = [
 #: Py_TPFLAGS_IMMUTABLETYPE
 IMMUTABLE: Final = 1 << 8
 _HEAPTYPE: Final = 1 << 9
-# Offset of tp_flags in PyTypeObject on 64-bit builds of 3.11 to 3.14: PyVarObject (24 bytes),
-# then tp_name, tp_basicsize .. tp_as_buffer: 18 words.
-_OFFSET: Final = 24 + 18 * 8
+WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+"""Bytes of a pointer: 8, and 4 in a WebAssembly guest."""
+# Offset of tp_flags in PyTypeObject, 3.11 to 3.15: PyVarObject (3 words), then tp_name,
+# tp_basicsize .. tp_as_buffer: 18 words.
+_OFFSET: Final = (3 + 18) * WORD
 
 _frozen = False
 
@@ -65,8 +69,8 @@ def _flags(kind: type) -> ctypes.c_ulong:
 
 def _check_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
     """Check the offset of `tp_flags` on types with known and different flags."""
-    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
-        raise FreezeError("library classes can only be frozen on 64-bit CPython")
+    if sys.implementation.name != "cpython" or WORD not in {4, 8}:
+        raise FreezeError("library classes can only be frozen on CPython")
 
     class Probe:
         value = 1
@@ -91,6 +95,17 @@ def _check_offset(offset_flags: Callable[[type], ctypes.c_ulong]) -> None:
 def class_namespace(kind: type) -> Mapping[str, Any]:
     """Return the namespace of `kind` itself; ``kind.__dict__`` is a snapshot in a worker."""
     return _namespace_of(kind)
+
+
+def own_annotations(kind: type) -> Any:
+    """Return the annotations of a class of a script, without those of its bases; None: it has none.
+
+    From 3.14 on, the namespace has a function that evaluates them instead, until they are read.
+    """
+    found = class_namespace(kind).get("__annotations__")
+    if found is None and sys.version_info >= (3, 14):
+        found = kind.__annotations__ or None
+    return found
 
 
 def all_types() -> Iterator[type]:
@@ -134,9 +149,9 @@ def freeze_types() -> int:
 
 
 # Offsets in PyMemberDescrObject (descrobject.h: three words of PyObject_HEAD and d_type, then
-# d_name, d_qualname) and in PyMemberDef (descrobject.h: name, type, offset, flags), 3.11 to 3.14.
-_D_MEMBER: Final = 40
-_MEMBER_FLAGS: Final = 24
+# d_name, d_qualname) and in PyMemberDef (descrobject.h: name, type, offset, flags), 3.11 to 3.15.
+_D_MEMBER: Final = 5 * WORD
+_MEMBER_FLAGS: Final = 3 * WORD
 _READONLY: Final = 1
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from .._language import _policy as policy
 from ._attributes import read_named
 from ._classes import is_script_class
-from ._freeze import class_namespace
+from ._freeze import class_namespace, own_annotations
 from ._internals import (
     bound_function,
     frame_back,
@@ -72,7 +72,7 @@ def _annotations(obj: Any) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
 
 
 def _own_annotations(kind: type) -> Mapping[str, Any]:
-    found = class_namespace(kind).get("__annotations__")
+    found = own_annotations(kind)
     return dict(found) if type(found) is dict else {}
 
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from .._language import _policy as policy
-from ._freeze import FreezeError, all_types, replace_attribute
+from ._freeze import WORD, FreezeError, all_types, replace_attribute
 from ._internals import bound_function, bound_object, builtin_owner
 
 __all__ = [
@@ -47,10 +47,10 @@ __all__ = [
 # Looks like an address, so that printed text looks familiar.
 _FIRST: Final = 0x7F00_0000_0000
 _STEP: Final = 16
-# Offsets in PyTypeObject on 64-bit builds, see `_freeze._OFFSET`; `_check_offsets` proves them.
-_TP_NAME: Final = 24
-_TP_REPR: Final = 24 + 8 * 8
-_TP_HASH: Final = 24 + 12 * 8
+# Offsets in PyTypeObject, see `_freeze._OFFSET`; `_check_offsets` proves them.
+_TP_NAME: Final = 3 * WORD
+_TP_REPR: Final = (3 + 8) * WORD
+_TP_HASH: Final = (3 + 12) * WORD
 
 # Numbers below are for the zygote and for rehearsals, which use a few dozen.
 _BEFORE_RUNS: Final = 1 << 16
@@ -199,8 +199,14 @@ def _builtin_repr(self: types.BuiltinFunctionType) -> str:
     return f"<built-in method {self.__name__} of {kind} object at {stable_id(owner):#x}>"
 
 
+_names_in_c: dict[int, str] = {}
+"""Names of types by their real `id`, in a guest, which cannot read them later."""
+
+
 def _c_name(kind: type) -> str:
     """Return the name of a type in C, which has a module for a type that is written in C."""
+    if sys.platform == "wasi" and _names_in_c:
+        return _names_in_c.get(builtins.id(kind), kind.__name__)
     name = ctypes.c_char_p.from_address(builtins.id(kind) + _TP_NAME).value
     return name.decode() if name else kind.__name__
 
@@ -357,6 +363,8 @@ def hide_addresses() -> None:
     for module in (asyncio.queues, reprlib, weakref):
         vars(module)["id"] = stable_id
     pprint.__dict__["_recursion"] = _recursion
+    if sys.platform == "wasi":
+        _names_in_c.update({builtins.id(kind): _c_name(kind) for kind in all_types()})
 
 
 _HASHED: Final = (asyncio.Future, types.CoroutineType, ElementTree.Element)

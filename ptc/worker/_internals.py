@@ -194,8 +194,20 @@ def _patch_library(offered: Callable[[type], bool]) -> None:
     inspect.__dict__["_has_code_flag"] = has_code_flag
     inspect.__dict__["isawaitable"] = is_awaitable
     inspect.__dict__["_shadowed_dict"] = _shadowed_dict
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        annotationlib.__dict__["call_annotate_function"] = _annotations
     if hasattr(inspect, "_has_coroutine_mark"):  # 3.12
         inspect.__dict__["_has_coroutine_mark"] = _has_coroutine_mark
+
+
+def _annotations(annotate: Any, _format: Any, **_options: Any) -> Any:
+    """Stand in for `annotationlib.call_annotate_function`, which builds another function.
+
+    It has a form with names that are defined later, and one with text; this one has values only.
+    """
+    return annotate(1)
 
 
 _inspect: Any = inspect

@@ -5,6 +5,10 @@ in the same thread of the process. It runs until it finishes or waits (for a loc
 sleep, a call on ctx); then the next one that can continue does. The order depends on the script and
 its messages alone, so a replay repeats it.
 
+A WebAssembly guest has one stack. There, a thread starts when another one waits, on top of it, and
+the one below continues when it has finished. Threads that need each other in turn cannot go on,
+which ends the run with an error that says so.
+
 Rule 1: a wait that nothing can end raises `DeadlockError` in the main thread
     (tests/worker/test_threads.py::test_wait_that_nothing_can_end_raises_a_deadlock_error).
 Rule 2: no object that a script can hold leads to a strand, a greenlet or a loop: facades have
@@ -18,7 +22,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]  # it has no stubs
+import greenlet as stacks  # type: ignore[import-untyped]  # it has no stubs
 
 from ._budget import LimitError
 from ._clock import Clock
@@ -29,6 +33,9 @@ _RESOLUTION_S: Final = 1e-9
 _MOST_POLLS: Final = 1_000
 """Questions without a waiting thread that can run, after which the host is asked."""
 _POLL_WAIT_S: Final = 0.01
+_ONE_STACK: Final[bool] = getattr(stacks, "ONE_STACK", False)
+_MOST_ROUNDS: Final = 1_000
+"""Frames that a thread may wait for while the one below it could continue, with one stack."""
 #: Number of the main thread.
 MAIN: Final = 1
 
@@ -45,6 +52,10 @@ class DeadlockError(RuntimeError):
     def __init__(self, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(message)
         self.places = tuple(places)
+
+
+class UNWOUND(BaseException):  # no error: a signal between threads
+    """Ends a thread on top of one that has to continue, with one stack."""
 
 
 class _Strand:
@@ -105,6 +116,7 @@ class Threads:
         self._live: dict[int, _Strand] = {MAIN: self._main}
         self._numbers = MAIN
         self._doomed = False
+        self._stuck = ""
         self._timer_requested = -1.0
         self._polls = self._frames = 0
 
@@ -174,7 +186,7 @@ class Threads:
             )
             raise LimitError(msg, "max_tasks")
         if self._main.stack is None:
-            self._main.stack = getcurrent()
+            self._main.stack = stacks.getcurrent()
         self._numbers += 1
         strand = _Strand(self._numbers, name, daemon=daemon)
 
@@ -186,10 +198,10 @@ class Threads:
                 del self._live[strand.number]
                 self._enter(self._main)
 
-        strand.stack = greenlet(whole, self._main.stack)
+        strand.stack = stacks.greenlet(whole, self._main.stack)
         strand.ready = _always
         self._live[strand.number] = strand
-        if self._current is self._main:
+        if self._current is self._main and not _ONE_STACK:
             self._yield(strand)
         return strand.number
 
@@ -209,6 +221,8 @@ class Threads:
         me.loop, me.hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
         self._enter(other)
         other.stack.switch()
+        if _ONE_STACK:  # the other one has finished
+            self._enter(me)
 
     def _enter(self, strand: _Strand) -> None:
         """Make `strand` the running one, just before its stack is switched to."""
@@ -261,10 +275,13 @@ class Threads:
             me.ready = me.deadline = None
 
     def _wait(self, me: _Strand, ready: Callable[[], bool]) -> bool:
+        rounds = 0
         while not ready():
+            if _ONE_STACK and me is not self._main:
+                rounds += 1
+                self._unwind_if_stuck(me, rounds)
             if me is self._main and self._doomed:
-                self._doomed = False
-                raise self._deadlock()
+                break
             now = self._clock.peek()
             if me.deadline is not None and me.deadline <= now + _RESOLUTION_S:
                 return False
@@ -273,12 +290,34 @@ class Threads:
                 self._switch(other)
             else:
                 self._wait_for_host(me)
+        if me is self._main and self._doomed:
+            self._doomed = False
+            raise self._deadlock()
         return True
+
+    def _unwind_if_stuck(self, me: _Strand, rounds: int) -> None:
+        """End the thread on top, and the run, if only one below it can continue."""
+        if not self._doomed:
+            new = any(not strand.started for strand in self._live.values())
+            can_wait = self._owed() or me.deadline is not None
+            if new or (can_wait and rounds < _MOST_ROUNDS):
+                return
+            below = [s for s in self._live.values() if s is not me and s.started and s.ready]
+            if can_wait and not any(strand.ready() for strand in below if strand.ready):
+                return
+            self._doomed = True
+            waits = me.waits[0] or "a condition"
+            self._stuck = (
+                f"{me.name} waits for {waits}, and only a thread that it interrupted can end that"
+            )
+        raise UNWOUND
 
     def _next(self, me: _Strand, now: float) -> _Strand | None:
         """Return the next strand that can continue, in turn."""
         if len(self._live) == 1:
             return None
+        if _ONE_STACK:
+            return next((each for each in self._others(me) if not each.started), None)
         new = False
         for each in self._others(me):
             if each.can_continue(now):
@@ -342,6 +381,8 @@ class Threads:
 
     def _deadlock(self) -> DeadlockError:
         """Build the error for the main thread, which must be the running one."""
+        if self._stuck:
+            return DeadlockError(f"deadlock: {self._stuck}{_ONE_STACK_HINT}")
         in_loop = self._main.waits is _LOOP
         places = self._waiting_places() if in_loop else []
         if self.alone and in_loop:
@@ -363,6 +404,10 @@ class Threads:
 
 
 _SHOWN: Final = 8
+_ONE_STACK_HINT: Final = (
+    "; the engine 'wasm' runs a thread to its end once it has started it: use asyncio, or the "
+    "engine 'process'"
+)
 _LOOP: Final = ("an `await` that no task, timer or call can end", 0)
 
 

@@ -20,14 +20,11 @@ from __future__ import annotations
 
 import array
 import errno
-import gc
 import os
 import resource
 import select
 import signal
 import socket
-import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -40,12 +37,10 @@ from ._isolation import JailError, ZygoteJail
 from ._jail import enter_zygote_jail
 from ._layers import Layer, require_layers
 from ._listener import read_stopped_call
-from ._loop import forbid_other_loops
-from ._modules._console import STDOUT
 from ._packages import PackageError, close_files
+from ._prepare import prepare_runtime, redirect_output
 from ._probe import probe_layers
 from ._runtime import Runtime
-from ._seal import seal
 from ._wire import Wire
 from ._worker_jail import enter_worker_jail
 from .kernel._libc import fork
@@ -53,12 +48,6 @@ from .kernel._libc import fork
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
-_PREPARATIONS = 8
-"""CPython specialises code in place after about eight runs. Code specialised in a worker costs the
-copy of a page."""
-_COLLECT_AFTER = 10_000
-"""Allocations after which a worker collects cycles. CPython's 700 suit a long-lived process; here
-garbage vanishes with the worker, and the memory limit applies."""
 
 
 def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
@@ -66,24 +55,13 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
     try:
-        runtime = Runtime(packages)
-        # Twice: first to load and specialise, then to create lasting objects on frozen types.
-        runtime.prepare()
-        seal()
-        runtime.prepare(_PREPARATIONS)
-        forbid_other_loops()
-        _disable_imports()
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_COLLECT_AFTER, 10, 10)
+        runtime = prepare_runtime(packages)
         jail = enter_zygote_jail(isolation, control.fileno())
         layers = probe_layers(jail)
         require_layers(layers)
         if packages:
             close_files()
-        # `TextCalendar().prmonth(...)` and `re.DEBUG` print: redirect that to the script's output.
-        sys.stdout = STDOUT
+        redirect_output()
     except (JailError, PackageError) as error:
         _send(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
@@ -95,18 +73,6 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
     )
     os.close(myself)
     _Server(control, runtime, jail).serve()
-
-
-def _disable_imports() -> None:
-    """Make searches of the disk fail with an ordinary error instead of a forbidden system call.
-
-    Ordinary scripts cause them by an unknown codec, a lazy import inside the standard library, or
-    the source line of a warning, and the filter would treat them as an attack.
-    """
-    sys.meta_path.clear()
-    sys.path.clear()
-    sys.path_hooks.clear()
-    warnings.simplefilter("ignore")
 
 
 def _send(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:

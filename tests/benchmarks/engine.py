@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from measure import descendants
 
 from ptc import BlockingSession, Limits, Session, tool
+from ptc._workers._pool import Pool
 
 __all__ = [
     "WORKERS",
@@ -28,6 +29,13 @@ _REHEARSAL_SECONDS = 0.004
 """A worker rehearses for about 2 ms once the pool is full, and does not report when it is done."""
 WORKERS = 4
 """Ready workers: the default of a session; Monty gets as many."""
+
+
+def pool_of(session: Session) -> Pool:
+    """Return the pool of a session whose engine is `process`."""
+    pool = session._pool
+    assert isinstance(pool, Pool)
+    return pool
 
 
 class Engine(Protocol):
@@ -130,14 +138,14 @@ class Ptc:
 
     async def settle(self) -> None:
         """See `Engine.settle`."""
-        pool = self.session._pool
+        pool = pool_of(self.session)
         while pool.ready < pool.target:  # the pool has no notification
             await asyncio.sleep(0.0005)
         await asyncio.sleep(_REHEARSAL_SECONDS)
 
     def workers(self) -> set[int]:
         """See `Engine.workers`: the children of the zygote that have no children."""
-        zygote = self.session._pool._zygote
+        zygote = pool_of(self.session)._zygote
         if zygote is None:
             return set()
         return {pid for pid, below in descendants(zygote.pid).items() if not below}
@@ -171,7 +179,7 @@ class BlockingPtc:
 
     def settle(self) -> None:
         """See `Engine.settle`."""
-        pool = self._session._session._pool
+        pool = pool_of(self._session._session)
         while pool.ready < pool.target:
             time.sleep(0.0005)
         time.sleep(_REHEARSAL_SECONDS)

@@ -13,6 +13,7 @@ import anyio.lowlevel
 from ptc import (
     Session,
 )
+from tests.core.pools import pool_of
 
 
 @asynccontextmanager
@@ -30,7 +31,7 @@ async def ready_session(
 
 async def wait_until_full(session: Session) -> None:
     """Wait until the pool is full, which is also that nobody is left over."""
-    pool = session._pool
+    pool = pool_of(session)
     # There may be one more than its size, whose run did not wait for it.
     while pool.ready < pool.target or pool.live != pool.ready:
         await session.warm_up()

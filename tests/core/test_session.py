@@ -28,6 +28,7 @@ from ptc import (
 )
 from ptc._runs._code_cache import CachedCode, CodeCache
 from ptc.testing import NO_KERNEL_LAYER
+from tests.core.pools import pool_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -529,7 +530,7 @@ async def test_closing_a_session_with_starting_workers_returns_at_once(
                     refused.append(error)
 
             group.start_soon(one)
-            while s._pool._zygote is None:
+            while pool_of(s)._zygote is None:
                 await anyio.lowlevel.checkpoint()
     assert "closed" in str(refused[0])
 

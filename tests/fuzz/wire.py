@@ -36,7 +36,9 @@ import anyio  # noqa: E402  # the repository is on the path only now
 from ptc import Limits, RunResult, Session, ToolError, tool  # noqa: E402  # as above
 from ptc._core._reactor import current_reactor  # noqa: E402  # as above
 from ptc._wire._protocol import State  # noqa: E402  # as above
-from ptc._workers._process import Exit, Worker  # noqa: E402  # as above
+from ptc._workers._process import ProcessWorker  # noqa: E402  # as above
+from ptc._workers._worker import Exit  # noqa: E402  # as above
+from tests.core.pools import pool_of  # noqa: E402  # as above
 from tests.fuzz.wire_messages import Play, Step, play_of  # noqa: E402  # as above
 
 _TOGETHER = 8
@@ -120,7 +122,7 @@ class Fuzz:
     slowest: float = 0.0
     listener: Listener = field(default_factory=Listener)
     base: dict[str, int] = field(default_factory=dict)
-    _workers: list[Worker] = field(default_factory=list)
+    _workers: list[ProcessWorker] = field(default_factory=list)
 
     async def run(self, first: int, most: int, until: float) -> None:
         """Play until `most` plays are done or time is up."""
@@ -146,14 +148,14 @@ class Fuzz:
                     await self._look_at_the_books(session, number)
 
     def _plant(self, session: Session) -> None:
-        real = session._pool.acquire
+        real = pool_of(session).acquire
 
-        async def acquire(memory_bytes: int) -> Worker:
+        async def acquire(memory_bytes: int) -> ProcessWorker:
             return (
                 self._workers.pop() if memory_bytes == _HOSTILE_BYTES else await real(memory_bytes)
             )
 
-        session._pool.acquire = acquire  # type: ignore[method-assign]  # the test holds the other end
+        pool_of(session).acquire = acquire  # type: ignore[method-assign]  # the test holds the other end
 
     async def _play(self, session: Session, number: int) -> None:
         play = play_of(Random(f"{self.seed}/{number}"))
@@ -178,7 +180,7 @@ class Fuzz:
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        worker = Worker(0, near, current_reactor(), _HOSTILE_BYTES)
+        worker = ProcessWorker(0, near, current_reactor(), _HOSTILE_BYTES)
         worker.state = State.IDLE
         results: list[RunResult] = []
         with far:
@@ -230,7 +232,7 @@ class Fuzz:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return {
             "descriptors": len(os.listdir("/proc/self/fd")),
-            "workers": max(0, session._pool.live - session._pool._size),
+            "workers": max(0, pool_of(session).live - pool_of(session)._size),
             "runs": len(session._runs.active),
             "memory": pages * resource.getpagesize(),
         }
@@ -250,7 +252,7 @@ class Fuzz:
 _EXACT = ("descriptors", "workers", "runs")
 
 
-async def _act(far: socket.socket, worker: Worker, play: Play) -> None:
+async def _act(far: socket.socket, worker: ProcessWorker, play: Play) -> None:
     """Play the worker: perform the steps of a play."""
     for step in play.steps:
         if not await _step(far, worker, step):
@@ -269,7 +271,7 @@ async def _swallow(far: socket.socket) -> None:
             return
 
 
-async def _step(far: socket.socket, worker: Worker, step: Step) -> bool:
+async def _step(far: socket.socket, worker: ProcessWorker, step: Step) -> bool:
     if step.pause_ms:
         await anyio.sleep(step.pause_ms / 1000)
     if step.read:

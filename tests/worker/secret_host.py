@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 
 from ptc import Session, tool
+from ptc._workers._pool import Pool
 
 HOLD = "async def run(ctx, inputs):\n    await ctx.hold()\n    return len(inputs['text'])\n"
 
@@ -55,7 +56,9 @@ async def main() -> None:
 
                 group.start_soon(wait)
                 await held.wait()
-                while session._pool.ready < 2:
+                pool = session._pool
+                assert isinstance(pool, Pool)
+                while pool.ready < 2:
                     await anyio.sleep(0.001)
                 print(*children(os.getpid()), flush=True)  # noqa: T201 - the test reads it
 

@@ -21,7 +21,8 @@ import pytest
 from ptc import Limits, Session, ToolError, tool
 from ptc._wire._protocol import Decoder, Kind
 from ptc._workers._pool import Pool
-from ptc._workers._process import Worker
+from ptc._workers._process import ProcessWorker
+from tests.core.pools import pool_of
 
 pytestmark = pytest.mark.anyio
 
@@ -92,7 +93,7 @@ class Tap(Decoder):
         return super().feed(data)
 
 
-class TapedWorker(Worker):
+class TapedWorker(ProcessWorker):
     """A worker whose socket is recorded."""
 
     def __init__(self, *args: Any) -> None:
@@ -120,7 +121,7 @@ async def record(
             return super().send(*frames)
 
     found = []
-    monkeypatch.setattr("ptc._workers._pool.Worker", Noted)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", Noted)
     limits = Limits(timeout_ms=20_000, max_memory_bytes=MEMORY_BYTES)
     async with Session(root, tools=TOOLS, toolsets=(), workers=2, limits=limits) as session:
         for source in sources:
@@ -157,7 +158,7 @@ async def find_differences(
 ) -> tuple[dict[str, str], dict[str, tuple[bytes, bytes]]]:
     """Return the outcome of each program, and both streams of those whose replay differs."""
     taped = await record(list(programs.values()), root, monkeypatch)
-    monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", TapedWorker)
     pool = Pool(isolation="jail", size=2, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
     differ = {}
     try:
@@ -654,7 +655,7 @@ async def test_different_seed_is_detected_as_a_difference(
     start = {**json.loads(body), "seed": 1}
     changed = Tape([(before, kind, json.dumps(start).encode()), *rest], tape.said)
     pool = Pool(isolation="jail", size=1, memory_bytes=MEMORY_BYTES, cpu_ms=20_000)
-    monkeypatch.setattr("ptc._workers._pool.Worker", TapedWorker)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", TapedWorker)
     try:
         assert await replay(tape, pool) == bytes(tape.said)
         assert await replay(changed, pool) != bytes(tape.said)
@@ -689,7 +690,7 @@ async def test_script_cannot_detect_a_rehearsed_worker(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=2) as session:
         await session.warm_up()
         with anyio.fail_after(PATIENCE_S):
-            while session._pool.ready < session._pool.target:
+            while pool_of(session).ready < pool_of(session).target:
                 await anyio.sleep(0.001)
         rehearsed = (await session.program(source=TRACES)).unwrap()
         # A worker with a limit of its own is forked for its run and begins it at once.

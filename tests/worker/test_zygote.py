@@ -58,7 +58,7 @@ async def test_session_refuses_to_start_with_a_missing_layer(
         return real(*args, env={**env, "LD_PRELOAD_NOT": "x"}, **options)  # type: ignore[call-overload]  # passed through
 
     monkeypatch.setattr(subprocess, "Popen", polluted)
-    async with Session(tmp_path, toolsets=()) as session:
+    async with Session(tmp_path, toolsets=(), engine="process") as session:
         with pytest.raises(SetupError, match="environment") as caught:
             await session.warm_up()
     assert [layer.name for layer in caught.value.layers if layer.required and not layer.on] == [

@@ -11,6 +11,7 @@ from __future__ import annotations
 import encodings
 import importlib
 import random
+import string
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -257,6 +258,14 @@ def _random_members(rng: random.Random) -> dict[str, Any]:
 
 if sys.version_info >= (3, 13):
     _LATE.append("_pydecimal")  # for the error of a wrong format of a Decimal
+if sys.version_info >= (3, 14):
+    _LATE.append("_ast_unparse")
+if sys.version_info >= (3, 15):
+    _LATE.append("tomllib._re")
+
+
+_IS_GUEST: Final = sys.platform == "wasi"
+"""A WebAssembly guest lacks some functions of the library, such as `hashlib.pbkdf2_hmac`."""
 
 
 def _preload() -> None:
@@ -265,6 +274,7 @@ def _preload() -> None:
         encodings.search_function(name)
     for name in _LATE:
         importlib.import_module(name)
+    string.Template("$a").substitute(a="")  # stores its pattern on the class, from 3.15 on
 
 
 def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
@@ -309,12 +319,13 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         chosen = {
             each: replaced[each] if each in replaced else getattr(real, each)
             for each in MODULES[name]
+            if not _IS_GUEST or each in replaced or hasattr(real, each)
         }
         members[name] = chosen
     members["os.path"] = {name: getattr(posixpath, name) for name in MODULES["os.path"]}
     members["os.path"]["relpath"] = _text.relpath
     members["os"] = {
-        **{name: getattr(os, name) for name in MODULES["os"] - {"path"}},
+        **{name: getattr(os, name) for name in MODULES["os"] - {"path"} if hasattr(os, name)},
         **_text.environment_members(),
         "urandom": rng.randbytes,
     }

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from .._classes import open_type
 from .._identity import stable_id
-from .._threads import THREADS
+from .._threads import THREADS, UNWOUND
 from ._console import CONSOLE
 from ._threading import Thread
 from ._traceback import format_error
@@ -241,6 +241,8 @@ class ThreadPoolExecutor(Executor):
 def _carry_out(future: Future, function: Any, args: Any, kwargs: Any) -> None:
     try:
         value = function(*args, **kwargs)
+    except UNWOUND:
+        raise
     except BaseException as error:  # noqa: BLE001  # raised by `result`
         future.set_exception(error)
     else:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..._language import _policy as policy
 from .._classes import open_type
-from .._threads import MAIN, THREADS
+from .._threads import MAIN, THREADS, UNWOUND
 from ._console import CONSOLE
 from ._locks import (
     Barrier,
@@ -80,6 +80,8 @@ class Thread:
         try:
             self.run()
         except SystemExit:
+            pass
+        except UNWOUND:
             pass
         except BaseException as error:  # noqa: BLE001  # shown, as by threading.excepthook
             text = f"Exception in thread {self._name}:\n{format_error(error)}"

@@ -174,7 +174,19 @@ def _zones() -> Mapping[str, bytes]:
                     content = file.read()
                 if content.startswith(b"TZif"):
                     found[key] = content
-    return found
+    return found or _zones_of_package()
+
+
+def _zones_of_package() -> dict[str, bytes]:
+    """Read the zones of the package `tzdata`, where the system has none: as `zoneinfo` does."""
+    try:
+        from importlib import resources
+
+        folder = resources.files("tzdata")
+        names = folder.joinpath("zones").read_text().split()
+        return {name: folder.joinpath("zoneinfo", *name.split("/")).read_bytes() for name in names}
+    except (ImportError, OSError):
+        return {}
 
 
 def _zoneinfo() -> dict[str, Any]:
@@ -205,7 +217,8 @@ def _zoneinfo() -> dict[str, Any]:
 def time_modules(clock: Clock, rng: random.Random) -> dict[str, dict[str, Any]]:
     """Return the members of the modules for time and randomness."""
     os.environ["TZ"] = "UTC0"
-    time.tzset()
+    if hasattr(time, "tzset"):  # a WebAssembly guest has no other zone
+        time.tzset()
     _install_dates(clock)
     return {
         "time": _time(clock),

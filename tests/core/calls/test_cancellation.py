@@ -12,6 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from ptc import Cache, Limits, RunResult, Session, tool
+from tests.core.pools import pool_of
 
 from ...conftest import children, descriptors
 from .cancellation_points import MODES, Mode, Outcome, alive_tasks, cancel_at
@@ -68,7 +69,7 @@ class Books:
     """Snapshot of a session's resources, and a wait until only those are left again."""
 
     def __init__(self, session: Session) -> None:
-        self._pool = session._pool
+        self._pool = pool_of(session)
         self._wanted = self._now()
 
     async def balanced(self) -> None:
@@ -93,7 +94,7 @@ async def open_warm_session(root: Path, tools: Tools) -> AsyncIterator[Session]:
         with anyio.fail_after(20):
             for _ in range(2):
                 assert (await session.program(source=SOURCE)).value == VALUE
-            while session._pool.live != 1 or session._pool.ready != 1:
+            while pool_of(session).live != 1 or pool_of(session).ready != 1:
                 await anyio.sleep(0.001)
             # Wait for the callbacks that the last run has deferred.
             seen = [0]

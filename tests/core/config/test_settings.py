@@ -21,6 +21,7 @@ from ptc._cli._run import command as run_command
 from ptc._config._keys import KEYS, Key
 from ptc._config._schema import _model
 from ptc._config._settings import load_settings, unknown_variables
+from tests.core.pools import pool_of
 
 PAGE = Path(ptc.__file__).parent.parent / "docs" / "configuration.md"
 TOOLS = """
@@ -148,7 +149,8 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         "secret-of-the-shop",
     ),
     "model": ('model = "openai:gpt-5"', lambda s: "generate_object" in s.tool_names(), True),
-    "isolation": ('isolation = "process"', lambda s: s._pool._isolation, "process"),
+    "engine": ('engine = "wasm"', lambda s: s.engine.split()[0], "wasm"),
+    "isolation": ('isolation = "process"', lambda s: pool_of(s)._isolation, "process"),
     "untrusted": ('untrusted = "mark"', lambda s: s.untrusted, "mark"),
     "unprotected": (
         'unprotected = [".vscode"]',
@@ -210,7 +212,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
         lambda s: s._saved.store.folder == Path.cwd() / "sub" / "saved",
         True,
     ),
-    "workers": ("workers = 2", lambda s: s._pool._size, 2),
+    "workers": ("workers = 2", lambda s: pool_of(s)._size, 2),
     "max_concurrent_runs": ("max_concurrent_runs = 3", lambda s: s._runs._most, 3),
     "builtin.network": (
         "[builtin]\nnetwork = true",

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from ptc import tool
+from tests.core.pools import pool_of
 
 from .shop import BUY, Shop, buying_session, run, save_buy, sign, start_buying
 
@@ -123,7 +124,7 @@ async def test_killed_script_of_a_tool_crashes_the_run_and_is_resumed(
     async def strike(amount: int) -> int:
         """Kill workers, the second time."""
         struck.append(amount)
-        workers = list(session._pool._workers.values()) if len(struck) == 2 else []
+        workers = list(pool_of(session)._workers.values()) if len(struck) == 2 else []
         for worker in workers:
             run = getattr(worker.on_end, "__self__", None)
             if killed == "all workers" or (run is not None and not run._program.recorded):

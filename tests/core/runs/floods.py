@@ -155,7 +155,7 @@ async def measure(name: str) -> dict[str, Any]:
     from ptc import Limits, Session, tool
     from ptc._core._reactor import current_reactor
     from ptc._wire._protocol import State
-    from ptc._workers._process import Worker
+    from ptc._workers._process import ProcessWorker
 
     @tool
     async def add() -> int:
@@ -174,10 +174,10 @@ async def measure(name: str) -> dict[str, Any]:
         async with Session(root, tools=[add, hold], toolsets=(), workers=1) as session:
             await session.warm_up()
             await session.program(source="x = [[0]] * 50_000\nx")
-            worker = Worker(0, near, current_reactor(), 0)
+            worker = ProcessWorker(0, near, current_reactor(), 0)
             worker.state = State.IDLE
 
-            async def acquire(_memory: int) -> Worker:
+            async def acquire(_memory: int) -> ProcessWorker:
                 return worker
 
             session._pool.acquire = acquire  # type: ignore[method-assign,assignment]  # ours

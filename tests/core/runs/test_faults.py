@@ -30,8 +30,9 @@ from ptc import (
 )
 from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import State
-from ptc._workers._process import Worker
+from ptc._workers._process import ProcessWorker
 from ptc._workers._zygote import Hello, Zygote
+from tests.core.pools import pool_of
 
 from ..ready_session import ready_session, wait_until_full
 
@@ -45,15 +46,16 @@ WAIT = "import asyncio\nasync def run(ctx, inputs):\n    await asyncio.sleep(0.0
 
 async def wait_until_full_beside(session: Session, working: int) -> None:
     """Wait until the pool is full while some workers are at work."""
-    pool = session._pool
+    pool = pool_of(session)
     while pool.ready != pool._size or pool.live != pool._size + working:
         await anyio.sleep(0.001)
 
 
 def shell_pid(session: Session) -> int:
     """The process that the host started."""
-    assert session._pool._zygote is not None
-    return session._pool._zygote.pid
+    zygote = pool_of(session)._zygote
+    assert zygote is not None
+    return zygote.pid
 
 
 def children_of(pid: int) -> list[int]:
@@ -93,7 +95,7 @@ def ended(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def killed(worker: Worker) -> None:
+def killed(worker: ProcessWorker) -> None:
     """Kill a worker and wait until the kernel has done it, without a turn of the event loop."""
     assert worker._pidfd is not None
     worker.kill()
@@ -150,7 +152,7 @@ async def test_runs_that_wait_for_a_worker_survive_the_death_of_the_zygote(tmp_p
             for _ in range(4):
                 group.start_soon(one)
             # One has the worker that was there, the others wait for a zygote that is stopped.
-            while len(session._pool._waiting) < 3:
+            while len(pool_of(session)._waiting) < 3:
                 await anyio.sleep(0.001)
             os.kill(zygote_pid(session), signal.SIGKILL)
         await wait_until_full(session)
@@ -260,7 +262,7 @@ async def test_zygote_that_dies_after_its_hello_is_replaced(
         if not died:
             died.append(self)
             os.kill(self.pid, signal.SIGKILL)
-            while (share := session._pool._zygote) and share._shared.zygote is self:
+            while (share := pool_of(session)._zygote) and share._shared.zygote is self:
                 await anyio.lowlevel.checkpoint()
         return said
 
@@ -295,7 +297,7 @@ async def test_zygote_that_is_killed_while_it_starts_is_replaced(
 
 async def test_killed_idle_worker_is_not_assigned_to_a_run(tmp_path: Path) -> None:
     async with ready_session(tmp_path, workers=2) as session:
-        for worker in session._pool._ready:
+        for worker in pool_of(session)._ready:
             killed(worker)
         # The host has not had a turn: it does not know yet.
         assert (await session.program(source=SOURCE)).value == 1
@@ -306,9 +308,9 @@ async def test_killed_idle_worker_is_not_assigned_to_a_run(tmp_path: Path) -> No
 async def test_worker_killed_in_any_state_has_one_defined_outcome(
     tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done: list[Worker] = []
+    done: list[ProcessWorker] = []
 
-    class Doomed(Worker):
+    class Doomed(ProcessWorker):
         """Killed when it has come to a state, once."""
 
         @property
@@ -329,7 +331,7 @@ async def test_worker_killed_in_any_state_has_one_defined_outcome(
                 done.append(self)
                 killed(self)
 
-    monkeypatch.setattr("ptc._workers._pool.Worker", Doomed)
+    monkeypatch.setattr("ptc._workers._pool.ProcessWorker", Doomed)
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         with anyio.fail_after(20):
             result = await session.program(source=WAIT)
@@ -378,7 +380,7 @@ async def test_forks_without_descriptors_fail_by_name_and_recover(
                 while not session._runs.active:
                     await anyio.sleep(0.001)
                 with no_descriptors(left):
-                    while session._pool._pending_forks:
+                    while pool_of(session)._pending_forks:
                         await anyio.sleep(0.001)
                     try:
                         result = await session.program(source=SOURCE)
@@ -399,10 +401,10 @@ async def test_worker_whose_pidfd_is_lost_is_killed_and_runs_no_script(
     tmp_path: Path,
 ) -> None:
     async with ready_session(tmp_path, workers=1) as session:
-        pool = session._pool
+        pool = pool_of(session)
         zygote = pool._zygote
         assert zygote is not None
-        forked, lost = zygote.on_forked, list[Worker]()
+        forked, lost = zygote.on_forked, list[ProcessWorker]()
 
         def lose(number: int, pidfd: int | None) -> None:
             if not lost and pidfd is not None:
@@ -506,7 +508,7 @@ async def test_programs_waiting_when_the_session_closes_raise_session_closed(
 
             for _ in range(3):
                 group.start_soon(one)
-            while session._pool._zygote is None or session._runs.unfinished < 3:
+            while pool_of(session)._zygote is None or session._runs.unfinished < 3:
                 await anyio.lowlevel.checkpoint()
     assert len(refused) == 3
     assert all("closed" in str(error) for error in refused)
@@ -518,7 +520,7 @@ async def test_concurrent_closes_both_wait_until_the_session_is_closed(tmp_path:
 
         async def close() -> None:
             await session.aclose()
-            live.append(session._pool.live)
+            live.append(pool_of(session).live)
 
         async with anyio.create_task_group() as group:
             group.start_soon(close)

@@ -27,8 +27,8 @@ from ptc._records._artifacts import LocalArtifacts
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Decoder, Kind, State, encode, parse
-from ptc._workers import _process
-from ptc._workers._process import Worker
+from ptc._workers import _worker
+from ptc._workers._process import ProcessWorker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -95,10 +95,10 @@ async def play_in(
     await session.warm_up()
     near, far = socket.socketpair()
     near.setblocking(False)
-    worker = Worker(0, near, current_reactor(), 0)
+    worker = ProcessWorker(0, near, current_reactor(), 0)
     worker.state = State.IDLE
 
-    async def acquire(_memory: int) -> Worker:
+    async def acquire(_memory: int) -> ProcessWorker:
         return worker
 
     real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours
@@ -371,7 +371,7 @@ async def test_flood_of_frames_does_not_starve_the_event_loop(
         await script.frame(Kind.DONE, 1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_process, "parse", counted)
+        patch.setattr(_worker, "parse", counted)
         result = await played(tmp_path, play, timeout_ms=20_000)
     assert result.status == "completed"
     assert 0 < most <= 256

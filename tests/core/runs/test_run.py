@@ -20,6 +20,7 @@ from ptc._runs._outcome import Outcome
 from ptc._runs._program import Program
 from ptc._tools._table import ToolTable
 from ptc._wire._protocol import LEGAL, Kind, Output, State
+from tests.core.pools import pool_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops]
 
@@ -169,10 +170,10 @@ async def test_a_killed_zygote_is_replaced(tmp_path: Path) -> None:
         source = "def run(ctx, inputs):\n    return 1\n"
         with anyio.fail_after(30):
             assert (await session.program(source=source)).value == 1
-            zygote = session._pool._zygote
+            zygote = pool_of(session)._zygote
             assert zygote is not None
             os.kill(zygote.pid, signal.SIGKILL)
-            while session._pool._zygote is zygote:
+            while pool_of(session)._zygote is zygote:
                 await anyio.lowlevel.checkpoint()
             assert (await session.program(source=source)).value == 1
 

@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from ptc import Limits, Session, tool
+from tests.core.pools import pool_of
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +20,7 @@ PATIENCE_S = 30
 
 
 def zygote_of(session: Session) -> int:
-    zygote = session._pool._zygote
+    zygote = pool_of(session)._zygote
     assert zygote is not None
     return zygote.pid
 
@@ -46,7 +47,7 @@ async def test_sessions_share_a_zygote_and_divide_the_ready_workers(tmp_path: Pa
         async with AsyncExitStack() as stack:
             sessions = await open_sessions(stack, tmp_path, 4, workers=4)
             assert len({zygote_of(session) for session in sessions}) == 1
-            assert [session._pool.target for session in sessions] == [1, 1, 1, 1]
+            assert [pool_of(session).target for session in sessions] == [1, 1, 1, 1]
             values = [(await s.program(source=str(n))).unwrap() for n, s in enumerate(sessions)]
             assert values == [0, 1, 2, 3]
 
@@ -84,7 +85,7 @@ async def test_closing_a_session_ends_its_own_runs_and_workers_alone(tmp_path: P
                 await started.wait()
                 assert zygote_of(closed) == pid
                 await closed.aclose()
-            assert closed._pool.live == 0
+            assert pool_of(closed).live == 0
             assert (await kept.program(source="1 + 1")).value == 2
             assert zygote_of(kept) == pid
         assert not Path(f"/proc/{pid}").exists()
@@ -96,7 +97,7 @@ async def test_sessions_survive_the_death_of_their_zygote(tmp_path: Path) -> Non
             sessions = await open_sessions(stack, tmp_path, 2, workers=1)
             pid = zygote_of(sessions[0])
             os.kill((children_of(pid) or [pid])[0], signal.SIGKILL)
-            while any(session._pool._hello is not None for session in sessions):
+            while any(pool_of(session)._hello is not None for session in sessions):
                 await anyio.sleep(0.001)
             for session in sessions:
                 assert (await session.program(source="1 + 1")).value == 2

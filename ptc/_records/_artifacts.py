@@ -76,8 +76,10 @@ class LocalArtifacts:
         self.store(cut, pieces, suffix)
         return replace(cut, artifact=reference_of(cut.sha256))
 
-    def store(self, cut: Cut, pieces: Callable[[], Iterable[bytes]], suffix: str) -> None:
-        """Store the value that `cut` describes, unless it exists.
+    def store(
+        self, cut: Cut, pieces: Callable[[], Iterable[bytes]], suffix: str, *, again: bool = False
+    ) -> None:
+        """Store the value that `cut` describes, unless it exists or `again` is True.
 
         Raises:
             OSError: As `keep`; nothing is visible then.
@@ -92,7 +94,7 @@ class LocalArtifacts:
             os.close(top)
         try:
             # A file of another size was damaged, and is replaced.
-            if _size_of(name, shard) == cut.bytes:
+            if _size_of(name, shard) == cut.bytes and not again:
                 _refresh(name, shard)
                 return
             _write(pieces(), name, shard)
@@ -161,10 +163,11 @@ class LocalArtifacts:
             folder = self._open(*place)
             try:
                 for name in names:
-                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                    if before is None or status.st_mtime < before:
-                        os.unlink(name, dir_fd=folder)
-                        deleted = True
+                    with contextlib.suppress(FileNotFoundError):  # somebody else deleted it
+                        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                        if before is None or status.st_mtime < before:
+                            os.unlink(name, dir_fd=folder)
+                            deleted = True
             finally:
                 os.close(folder)
         return deleted

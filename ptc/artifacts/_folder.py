@@ -66,9 +66,9 @@ class FolderArtifacts:
                 found = self._find(source.digest)
                 suffix = suffix_of(found[0].media_type if found else media_type)
                 cut = Cut(source.size, source.digest, "")
-                if found and self._files.is_damaged(source.digest):
-                    self._files.remove(source.digest)
-                self._files.store(cut, source.pieces, suffix)
+                # Replaced, not removed: other tasks may store and read the same value.
+                damaged = bool(found) and self._files.is_damaged(source.digest)
+                self._files.store(cut, source.pieces, suffix, again=damaged)
                 # Not read back: a listing may miss a file that another task replaces meanwhile.
                 kind = type_of(f"{source.digest}{suffix}")
                 return StoredArtifact(source.digest, source.size, kind, now_ms())

@@ -129,9 +129,11 @@ class SessionArtifacts(LocalArtifacts):
                 self._opened = await source() if callable(source) else source
         return self._opened
 
-    def store(self, cut: Cut, pieces: Callable[[], Iterable[bytes]], suffix: str) -> None:
+    def store(
+        self, cut: Cut, pieces: Callable[[], Iterable[bytes]], suffix: str, *, again: bool = False
+    ) -> None:
         """As `LocalArtifacts.store`; `send` copies the value to the shared store."""
-        super().store(cut, pieces, suffix)
+        super().store(cut, pieces, suffix, again=again)
         if self._source is not None:
             with self._lock:
                 self._unsent[cut.sha256] = None

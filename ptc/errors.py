@@ -195,7 +195,9 @@ class OtherEngineError(JournalError):
             f"session has {here}. Resume it with engine={recorded.partition(' ')[0]!r} in the "
             "version that started it, or run its script again with `retry`"
         )
-        self.run_id, self.recorded, self.here = run_id, recorded, here
+        self.run_id: str = run_id
+        self.recorded: str = recorded
+        self.here: str = here
 
 
 class LeaseLostError(JournalError):

@@ -1,4 +1,4 @@
-"""What runs need of an engine: ready workers, with a sandbox that was verified."""
+"""The interface of an engine: ready workers for runs, with a sandbox that was verified."""
 
 from __future__ import annotations
 

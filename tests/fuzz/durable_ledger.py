@@ -97,7 +97,7 @@ def _append(path: Path, *words: Any) -> None:
 
 
 class Audit:
-    """What the lines of a run show."""
+    """Effects and repetitions that the lines of a run show."""
 
     def __init__(self, lines: list[list[Any]], retried: Collection[str]) -> None:
         """Audit a run.

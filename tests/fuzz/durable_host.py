@@ -37,7 +37,7 @@ from tests.fuzz.durable_server import Server, answer
 from tests.fuzz.durable_steps import Steps, watch
 from tests.fuzz.durable_world import CORRECTIONS, TOOLS, program, save_programs, tools
 
-__all__ = ["RUN", "Place", "check_rows", "comparable_calls", "decide", "serve"]
+__all__ = ["RUN", "Place", "check_rows", "comparable", "decide", "serve"]
 
 RUN = "r"
 _REJECTED = 3
@@ -267,12 +267,7 @@ class Drive:
         result = await self._finish()
         await check_rows(self._session, RUN, result)
         return {
-            "status": result.status,
-            "value": result.value,
-            "error": result.error.message if result.error else None,
-            "stdout": result.stdout,
-            "partial": result.partial,
-            "calls": comparable_calls(result),
+            **comparable(result),
             "repeated": self._repeated,
             "was": None if row is None else row.status,
         }
@@ -384,7 +379,19 @@ async def _decide_one(session: Session, run_id: str, server: Server, call: Pendi
         await session.history.settle(run_id, call.call, "again", by="ann")
 
 
-def comparable_calls(result: RunResult) -> list[list[Any]]:
+def comparable(result: RunResult) -> dict[str, Any]:
+    """Return the parts of a result that do not depend on the deaths."""
+    return {
+        "status": result.status,
+        "value": result.value,
+        "error": result.error.message if result.error else None,
+        "stdout": result.stdout,
+        "partial": result.partial,
+        "calls": _comparable_calls(result),
+    }
+
+
+def _comparable_calls(result: RunResult) -> list[list[Any]]:
     """Return the calls of a result that do not depend on the deaths, unless a tool retries.
 
     Random numbers of a run and truncated arguments are left out.

@@ -27,7 +27,7 @@ from ptc._runs._program_row import load_result
 from ptc.errors import EndedRunError, JournalError, SetupError, UnknownRunError
 from ptc.journal._journal import CallRow, RunRow
 from ptc.journal._writes import run_number
-from tests.fuzz.durable_host import Place, check_rows, comparable_calls, decide
+from tests.fuzz.durable_host import Place, check_rows, comparable, decide
 from tests.fuzz.durable_ledger import Ledger
 from tests.fuzz.durable_mutants import MUTANTS
 from tests.fuzz.durable_steps import Steps, watch
@@ -285,12 +285,7 @@ class Desk:
         await check_rows(self._session, row.run_id, result)
         calls = (await self._history.recorded(row.run_id)).calls
         return {
-            "status": result.status,
-            "value": result.value,
-            "error": result.error.message if result.error else None,
-            "stdout": result.stdout,
-            "partial": result.partial,
-            "calls": comparable_calls(result),
+            **comparable(result),
             "retried": [call.path for call in calls if call.tool in ("again", "owe")],
         }
 

@@ -100,17 +100,11 @@ async def drive(folder: Path) -> dict[str, Any]:
         finished = await finished_requests(session)
         result = await session.program(source=SOURCE, allowed_tools=ALLOWED, run_id=RUN)
         while result.status == "paused":
-            await host.decide(session, server)
+            await host.decide(session, RUN, server)
             result = await session.resume(RUN)
-        await host.check_rows(session, result)
-    return {
-        "status": result.status,
-        "value": result.value,
-        "error": result.error.message if result.error else None,
-        "stdout": result.stdout,
-        "partial": result.partial,
-        "calls": host.comparable_calls(result),
-    }
+        await host.check_rows(session, RUN, result)
+    comparable: dict[str, Any] = host.comparable(result)
+    return comparable
 
 
 def modules() -> tuple[Any, ...]:

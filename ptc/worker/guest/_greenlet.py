@@ -20,7 +20,7 @@ def getcurrent() -> greenlet:
 
 
 class greenlet:  # the library's name
-    """A function that runs on the stack of whoever switches to it."""
+    """A function that runs on the stack of the code that switches to it."""
 
     def __init__(self, run: Callable[[], None] | None, _parent: greenlet | None) -> None:
         self._run = run

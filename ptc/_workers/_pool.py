@@ -9,7 +9,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import anyio
@@ -19,6 +19,7 @@ from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
 from ._process import ProcessWorker
 from ._shared_zygote import ZygoteShare, share_zygote
+from ._waiters import Waiters
 from ._worker import Exit
 from ._zygote import Hello
 
@@ -41,16 +42,12 @@ _BACKOFF_SECONDS = 0.05
 _MAX_BACKOFF_SECONDS = 1.0
 _FORK_SECONDS = 20.0
 _CLOSED = "the session was closed"
+_LATE = (
+    f"no worker was forked in {_FORK_SECONDS:.0f} s: the process that forks them does not "
+    "respond; check whether it is stopped, or the machine is out of memory"
+)
 _CLOSE_SECONDS = 5.0
 _REFILL_SECONDS = 0.002
-
-
-@dataclass(slots=True)
-class _Waiter:
-    memory_bytes: int
-    event: anyio.Event
-    worker: ProcessWorker | None = None
-    error: SetupError | SessionClosedError | None = None
 
 
 class Pool:
@@ -86,7 +83,7 @@ class Pool:
         self._ready: deque[ProcessWorker] = deque()
         self._unrehearsed: list[ProcessWorker] = []
         self._pending_forks = 0
-        self._waiting: deque[_Waiter] = deque()
+        self._waiting = Waiters[ProcessWorker]()
         self._failed = 0
         self._faults: dict[int, str] = {}
         self._unready: set[int] = set()
@@ -213,38 +210,19 @@ class Pool:
                 # A fork takes a core for a millisecond: let this run start first.
                 self.reactor.call_later(_REFILL_SECONDS, self._refill)
                 return worker
-            waiter = await self._wait(memory_bytes)
-            if waiter.error is not None:
-                raise waiter.error
-            if waiter.worker is not None:
-                return waiter.worker
+            request = partial(self._request, memory_bytes)
+            found = await self._waiting.wait(memory_bytes, request, _FORK_SECONDS, _LATE)
+            if found is not None:
+                return found
             # The zygote died. A script that has not started is not affected.
         raise SetupError(_DIED)
 
-    async def _wait(self, memory_bytes: int) -> _Waiter:
-        """Wait for a worker to be forked."""
-        waiter = _Waiter(memory_bytes, anyio.Event())
-        self._waiting.append(waiter)
-        try:
-            if memory_bytes == self._memory_bytes:
-                self._refill()
-            else:
-                self._fork(memory_bytes)
-            with anyio.move_on_after(_FORK_SECONDS):
-                await waiter.event.wait()
-        except BaseException:
-            self._waiting = deque(w for w in self._waiting if w is not waiter)
-            if waiter.worker is not None:
-                waiter.worker.hang_up()
-            raise
-        if not waiter.event.is_set():
-            self._waiting.remove(waiter)
-            msg = (
-                f"no worker was forked in {_FORK_SECONDS:.0f} s: the process that forks them does "
-                "not respond; check whether it is stopped, or the machine is out of memory"
-            )
-            waiter.error = SetupError(msg)
-        return waiter
+    def _request(self, memory_bytes: int) -> None:
+        """Have a worker forked for a run that waits."""
+        if memory_bytes == self._memory_bytes:
+            self._refill()
+        else:
+            self._fork(memory_bytes)
 
     async def close(self) -> None:
         """Kill every worker and the zygote, and wait until they have exited."""
@@ -253,9 +231,7 @@ class Pool:
         try:
             if self._hello is None and self._zygote is not None:
                 self._zygote.close()
-            for waiter in self._waiting:
-                self._fail(waiter, SessionClosedError(_CLOSED))
-            self._waiting.clear()
+            self._waiting.close(_CLOSED)
             for worker in list(self._workers.values()):
                 worker.hang_up()
             if self._workers and self._zygote is not None and self._zygote.alive:
@@ -275,8 +251,7 @@ class Pool:
         """Request as many workers as are missing."""
         if self._closing or self._zygote is None or not self._zygote.alive:
             return
-        plain = sum(1 for w in self._waiting if w.memory_bytes == self._memory_bytes)
-        wanted = self.target + plain
+        wanted = self.target + self._waiting.count(self._memory_bytes)
         while (
             len(self._ready) + self._pending_forks < wanted and self._pending_forks < 2 * self._size
         ):
@@ -315,13 +290,9 @@ class Pool:
         self._failed = self._barren = 0
         if worker.memory_bytes == self._memory_bytes:
             self._pending_forks -= 1
-        for waiter in self._waiting:
-            if waiter.memory_bytes == worker.memory_bytes:
-                self._waiting.remove(waiter)
-                waiter.worker = worker
-                waiter.event.set()
-                self._refill()
-                return
+        if self._waiting.offer(worker):
+            self._refill()
+            return
         if worker.memory_bytes == self._memory_bytes:
             self._ready.append(worker)
             self._unrehearsed.append(worker)
@@ -396,13 +367,11 @@ class Pool:
             self.reactor.call_later(0.01, lambda: self._retry(memory_bytes))
             return
         self._failed = 0
-        for waiter in [w for w in self._waiting if w.memory_bytes == memory_bytes]:
-            self._waiting.remove(waiter)
-            msg = (
-                f"no worker can be forked: {reason}; close open files, use fewer workers, or raise "
-                "the limit (ulimit -n, ulimit -u, pids.max)"
-            )
-            self._fail(waiter, SetupError(msg))
+        self._waiting.fail(
+            memory_bytes,
+            f"no worker can be forked: {reason}; close open files, use fewer workers, or raise "
+            "the limit (ulimit -n, ulimit -u, pids.max)",
+        )
 
     def _retry(self, memory_bytes: int) -> None:
         if not self._closing and self._zygote is not None and self._zygote.alive:
@@ -418,9 +387,7 @@ class Pool:
         self._hello = None
         self._failed = 0
         self._discard_workers("the process that forked it died")
-        for waiter in self._waiting:
-            waiter.event.set()
-        self._waiting.clear()
+        self._waiting.wake()
 
     def _discard_workers(self, why: str = "") -> None:
         self._ready.clear()
@@ -436,11 +403,6 @@ class Pool:
             worker.record_exit(Exit(signal=9, status=0, why=why))
         if self._empty is not None:
             self._empty.set()
-
-    @staticmethod
-    def _fail(waiter: _Waiter, error: SetupError | SessionClosedError) -> None:
-        waiter.error = error
-        waiter.event.set()
 
     def describe(self) -> dict[str, Any]:
         """Return how many workers are ready, coming and alive, for diagnostics."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from ..._core._reactor import Reactor, caller_of_loop, current_reactor
 from ..._facts import Layer
 from ..._wire._protocol import Kind
 from ...errors import SessionClosedError, SetupError
+from .._waiters import Waiters
 from .._worker import Exit
 from .._zygote import Hello
 from ._guest import Guest
@@ -28,16 +28,9 @@ __all__ = ["WasmPool"]
 _CLOSED: Final = "the session was closed"
 _CLOSE_SECONDS: Final = 5.0
 _START_SECONDS: Final = 20.0
+_LATE: Final = f"no guest was ready in {_START_SECONDS:.0f} s; the machine is overloaded"
 _REFILL_SECONDS: Final = 0.002
 _FAILED_STARTS: Final = 3
-
-
-@dataclass(slots=True)
-class _Waiter:
-    memory_bytes: int
-    event: anyio.Event
-    worker: WasmWorker | None = None
-    error: SetupError | SessionClosedError | None = None
 
 
 class WasmPool:
@@ -67,7 +60,7 @@ class WasmPool:
         self._workers: dict[int, WasmWorker] = {}
         self._ready: deque[WasmWorker] = deque()
         self._coming: dict[int, WasmWorker] = {}
-        self._waiting: deque[_Waiter] = deque()
+        self._waiting = Waiters[WasmWorker]()
         self._failed = 0
         self._closing = False
         self._empty: anyio.Event | None = None
@@ -121,29 +114,18 @@ class WasmPool:
             # Copying a snapshot takes a core for some milliseconds: let this run start first.
             self.reactor.call_later(_REFILL_SECONDS, self._refill)
             return worker
-        waiter = _Waiter(memory_bytes, anyio.Event())
-        self._waiting.append(waiter)
-        try:
-            if memory_bytes == self._memory_bytes:
-                self._refill()
-            else:
-                self._start(memory_bytes)
-            with anyio.move_on_after(_START_SECONDS):
-                await waiter.event.wait()
-        except BaseException:
-            self._forget(waiter)
-            raise
-        if waiter.worker is None:
-            self._forget(waiter)
-            raise waiter.error or SetupError(
-                f"no guest was ready in {_START_SECONDS:.0f} s; the machine is overloaded"
-            )
-        return waiter.worker
+        request = partial(self._request, memory_bytes)
+        found = await self._waiting.wait(memory_bytes, request, _START_SECONDS, _LATE)
+        if found is None:  # pragma: no cover  # nothing wakes them without a worker
+            raise SetupError(_LATE)
+        return found
 
-    def _forget(self, waiter: _Waiter) -> None:
-        self._waiting = deque(other for other in self._waiting if other is not waiter)
-        if waiter.worker is not None:
-            waiter.worker.hang_up()
+    def _request(self, memory_bytes: int) -> None:
+        """Have a guest started for a run that waits."""
+        if memory_bytes == self._memory_bytes:
+            self._refill()
+        else:
+            self._start(memory_bytes)
 
     def _check_open(self) -> None:
         if self._closing:
@@ -152,10 +134,7 @@ class WasmPool:
     async def close(self) -> None:
         """Stop every guest, and wait until their threads have released their memory."""
         self._closing = True
-        for waiter in self._waiting:
-            waiter.error = SessionClosedError(_CLOSED)
-            waiter.event.set()
-        self._waiting.clear()
+        self._waiting.close(_CLOSED)
         for worker in list(self._workers.values()):
             worker.hang_up()
         if self._workers:
@@ -176,7 +155,7 @@ class WasmPool:
         if self._closing:
             return
         own = sum(w.memory_bytes == self._memory_bytes for w in self._coming.values())
-        wanted = self._size + sum(w.memory_bytes == self._memory_bytes for w in self._waiting)
+        wanted = self._size + self._waiting.count(self._memory_bytes)
         for _ in range(min(wanted - len(self._ready) - own, 2 * self._size - own)):
             self._start(self._memory_bytes)
 
@@ -203,12 +182,8 @@ class WasmPool:
             return
         self._coming.pop(worker.id, None)
         self._failed = 0
-        for waiter in self._waiting:
-            if waiter.memory_bytes == worker.memory_bytes:
-                self._waiting.remove(waiter)
-                waiter.worker = worker
-                waiter.event.set()
-                return
+        if self._waiting.offer(worker):
+            return
         if worker.memory_bytes == self._memory_bytes and not self._closing:
             self._ready.append(worker)
         else:
@@ -235,13 +210,11 @@ class WasmPool:
             self.reactor.call_later(0.01, partial(self._retry, memory_bytes))
             return
         self._failed = 0
-        for waiter in [w for w in self._waiting if w.memory_bytes == memory_bytes]:
-            self._waiting.remove(waiter)
-            waiter.error = SetupError(
-                f"no guest can be started ({how.words}); use fewer workers, or free memory: each "
-                "reserves 4 GiB of addresses"
-            )
-            waiter.event.set()
+        self._waiting.fail(
+            memory_bytes,
+            f"no guest can be started ({how.words}); use fewer workers, or free memory: each "
+            "reserves 4 GiB of addresses",
+        )
 
     def _retry(self, memory_bytes: int) -> None:
         if not self._closing:

@@ -157,7 +157,7 @@ class ProgramRunner:
         if early is not None:
             return self._finish(early)
         if program.revision > recorded.revision:
-            open_record = partial(self._history.revise_record, program)
+            open_record: OpenRecord = partial(self._history.revise_record, program)
         else:
             new_options = new_limits or accept_changed_tools
             open_record = partial(self._history.resume_record, program, new_options=new_options)

@@ -155,7 +155,7 @@ class QueuedRuns:
         assert lease is not None  # noqa: S101  # the caller checks that
         opened = False
 
-        async def open_record() -> RunRecorder:
+        async def open_record(_engine: str) -> RunRecorder:
             nonlocal opened
             opened = True
             is_new = run.status == "queued"

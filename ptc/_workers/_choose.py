@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from .._core._arguments import nearest
+from .._records._engine_names import family_of
 from ..errors import OtherEngineError, SetupError, UsageError
 from ._engine import Engine
 
@@ -55,11 +56,9 @@ def validate_engine(name: object) -> None:
 def require_same_engine(run_id: str, recorded: str, here: str) -> None:
     """Raise `OtherEngineError` if a run cannot be continued on the engine here.
 
-    A guest's interpreter comes with its engine, so its version counts. The Python of a process is
-    that of the host, and a replay that takes another path there is found as it happens.
+    See `family_of`.
     """
-    kinds = recorded.partition(" ")[0], here.partition(" ")[0]
-    if recorded != here and kinds != ("process", "process"):
+    if family_of(recorded) != family_of(here):
         raise OtherEngineError(run_id, recorded, here)
 
 

@@ -89,9 +89,10 @@ DROP INDEX ended_runs;
 CREATE INDEX ended_runs ON runs(ended_ms, number, size_bytes)
   WHERE ended_ms IS NOT NULL AND instr(run_id, '.')=0
 """
+_ENGINE: Final = "ALTER TABLE runs ADD COLUMN engine TEXT NOT NULL DEFAULT ''"
 MIGRATIONS: Final = (
     *(_TABLES, _ROLLBACK, _CACHED_RESULTS, _PAUSED_RUNS, _ENDED_RUNS),
-    *(_DOCUMENTS, _REVISIONS, _TENANTS, _EVENTS, _WORKERS, _RETENTION),
+    *(_DOCUMENTS, _REVISIONS, _TENANTS, _EVENTS, _WORKERS, _RETENTION, _ENGINE),
 )
 """Indexed by the version they start from. Never edit an entry: existing files were made with it."""
 SCHEMA_VERSION: Final = len(MIGRATIONS)

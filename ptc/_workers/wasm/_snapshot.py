@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import SetupError
+from ._cache import cache_folder, clean_cache, is_used
 from ._module import (
     Interpreter,
-    cache_folder,
+    ensure_library,
     guest_folders,
     load_interpreter,
     write_privately,
@@ -103,10 +104,13 @@ def load_snapshot(
         if key not in _snapshots:
             interpreter = load_interpreter(on_compile)
             file = _file_of(interpreter, key)
-            found = read_snapshot(interpreter, file)
+            found = read_snapshot(interpreter, file) if is_used(file) else None
             if found is None:
+                # Another process may have removed it since the interpreter was loaded.
+                ensure_library()
                 write_snapshot(file, *_build(interpreter, key))
                 found = read_snapshot(interpreter, file)
+                clean_cache(cache_folder())
             if found is None:
                 raise SetupError(f"{file} cannot be read back")
             _snapshots[key] = found

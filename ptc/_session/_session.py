@@ -47,7 +47,13 @@ from .._tools._approval import Approver
 from .._tools._environment import environment_of
 from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode, validate_mode
-from .._workers._choose import EngineName, EngineOptions, Engines, validate_engine
+from .._workers._choose import (
+    EngineName,
+    EngineOptions,
+    Engines,
+    possible_engine,
+    validate_engine,
+)
 from .._workers._engine import Engine
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
@@ -234,7 +240,7 @@ class Session(AgentSession, QueueSession):
             limit_policy.check_tools()
         validate_isolation(isolation)
         validate_engine(engine)
-        modules = validate_packages(packages, engine)
+        modules = validate_packages(packages, possible_engine(engine))
         validate_non_finite(non_finite)
         require("store_source", store_source, bool, "True or False")
         lifted = validate_unprotected(unprotected)

@@ -269,6 +269,33 @@ async def test_auto_uses_webassembly_where_a_layer_is_missing(
     assert "scripts run in WebAssembly, since seccomp is off" in caplog.text
 
 
+async def test_packages_are_those_of_the_engine_that_auto_chooses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = "'statsmodels' is not installed in this Python; install it .* use engine='wasm'"
+    async with session(tmp_path, engine="auto", packages=["statsmodels"]) as s:
+        with pytest.raises(UsageError, match=missing):
+            await s.program(source="1 + 1")
+    async with session(tmp_path, engine="auto", packages=["anyio"]) as s:
+        assert (await s.program(source="import anyio\nanyio.__name__")).value == "anyio"
+    with pytest.raises(UsageError, match="'nowhere' is not installed"):
+        session(tmp_path, engine="auto", packages=["nowhere"])
+    unconfined(monkeypatch)
+    async with session(tmp_path, engine="auto", packages=["anyio"]) as s:
+        for _ in range(2):
+            with pytest.raises(UsageError, match="is installed for engine='process'"):
+                await s.program(source="1 + 1")
+    async with session(tmp_path, engine="auto", packages=["tabulate"]) as s:
+        assert (await s.program(source="import tabulate\ntabulate.__name__")).value == "tabulate"
+        assert s.engine.startswith("wasm")
+    monkeypatch.setattr(_choose, "sys", SimpleNamespace(platform="darwin"))
+    with pytest.raises(UsageError, match="is installed for engine='process'"):
+        session(tmp_path, engine="auto", packages=["anyio"])
+    monkeypatch.setattr(_choose, "wasm_is_installed", lambda: False)
+    with pytest.raises(UsageError, match="use engine='wasm'"):
+        session(tmp_path, engine="auto", packages=["statsmodels"])
+
+
 @pytest.mark.parametrize(
     ("engine", "installed", "remedy"),
     [

@@ -69,9 +69,11 @@ class ClaimRounds:
         """Take up to `most` runs, in one transaction."""
         self.next_seconds = 0.0
         demand = await self._demand(connection, most)
-        if not any(ready or stale for _, stale, ready in demand.values()):
+        tenants = sorted(
+            {tenant_of(name) for name, (_, stale, ready) in demand.items() if stale or ready}
+        )
+        if not tenants:
             return []
-        tenants = sorted({tenant_of(name) for name in demand})
         # A worker that is frozen in this transaction must not keep others from their work.
         async with connection.transaction():
             await connection.execute(sql.SHORT_TIMEOUTS)
@@ -85,13 +87,17 @@ class ClaimRounds:
         return claims
 
     async def _demand(self, connection: Any, most: int) -> dict[str, tuple[int, int, int]]:
-        """Return running, stale and ready runs by entrypoint, of those that this worker serves."""
+        """Return running, stale and ready runs by entrypoint.
+
+        Of runs that this worker does not serve, those that run count for the limits of tenants.
+        """
         rows = await connection.fetch(sql.DEMAND, most, self._lease_seconds)
         await self._learn(connection, {row[0].rpartition("/")[2] for row in rows})
         return {
-            row[0]: (row[1], row[2], row[3])
-            for row in rows
-            if self._served[row[0].rpartition("/")[2]]
+            name: (running, stale, ready)
+            if self._served[name.rpartition("/")[2]]
+            else (running, 0, 0)
+            for name, running, stale, ready in map(tuple, rows)
         }
 
     async def _learn(self, connection: Any, digests: set[str]) -> None:

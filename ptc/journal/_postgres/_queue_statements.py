@@ -169,6 +169,10 @@ TIDY: Final = (
     " (SELECT id FROM queue_entries WHERE status='queued' AND priority<10"
     " AND execute_after < now() AND greatest(updated, execute_after) < now() - interval '10s'"
     " ORDER BY id LIMIT 500 FOR UPDATE SKIP LOCKED)",
+    # Runs of dead workers that no live one can take wait like others, and fill no limit.
+    "UPDATE queue_entries SET status='queued', queue_manager_id=NULL, updated=now()"
+    " WHERE status='picked' AND heartbeat < now() - make_interval(secs => 3 *"
+    " (SELECT coalesce(max(lease_seconds), 15) FROM workers WHERE tools IS NOT NULL))",
     "DELETE FROM queue_log WHERE id IN (SELECT id FROM queue_log"
     " WHERE created < now() - interval '1 day' ORDER BY id LIMIT 5000)",
     "DELETE FROM workers w WHERE w.alive < now() - interval '1 day'"

@@ -119,3 +119,28 @@ async def test_run_that_received_nothing_may_change_its_engine(fleet: Fleet) -> 
 
 async def has_started(session: Session, run_id: str) -> bool:
     return (await session.history.run(run_id)).status == "running"
+
+
+async def test_limit_of_a_tenant_counts_runs_on_the_other_engine(fleet: Fleet) -> None:
+    first = fleet.start(tools=rename(fleet), lease=1)
+    async with fleet.session() as session:
+        await session.set_tenant("shop", max_running=1)
+        held = await session.submit(source=STEPS, inputs={"ms": [1, 60_000]}, tenant="shop")
+        await until(lambda: len([line for line in fleet.lines() if "start" in line]) == 2)
+        first.kill()
+        fleet.start(lease=1)  # which has the entry of the run moved to the other engine
+
+        async def is_moved() -> bool:
+            return held in (await session.queue_status()).unserved
+
+        await until(is_moved)
+        second = fleet.start(tools=rename(fleet), lease=1)
+        await until(lambda: len([line for line in fleet.lines() if "start" in line]) == 3, 60)
+        waiting = await session.submit(source=WORK, inputs={"ms": 1}, tenant="shop")
+        other = await session.submit(source=WORK, inputs={"ms": 1}, tenant="mill")
+        assert (await result_of(session, other)).status == "completed"
+        assert (await session.history.run(waiting)).status == "queued"
+        second.kill()
+        # The run that nobody can continue does not fill the limit for ever.
+        assert (await result_of(session, waiting)).status == "completed"
+        await until(is_moved)

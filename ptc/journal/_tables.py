@@ -116,7 +116,7 @@ def open_file(path: Path | None, label: str) -> sqlite3.Connection:
         # Only the user who ran the scripts may read their inputs and results; SQLite creates the
         # files beside it with the same mode.
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     db = sqlite3.connect(
         ":memory:" if path is None else path,
         timeout=_BUSY_SECONDS,

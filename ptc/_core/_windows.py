@@ -359,7 +359,8 @@ def _transfer(call: Any, fd: int, buffer: Any, count: int, offset: int) -> int:
 def pread(fd: int, count: int, offset: int) -> bytes:
     """Read up to `count` bytes from a position, as `os.pread`."""
     buffer = ctypes.create_string_buffer(max(1, count))
-    return buffer.raw[: _transfer(_api().ReadFile, fd, buffer, count, offset)]
+    size = _transfer(_api().ReadFile, fd, buffer, count, offset)
+    return buffer.raw[:size]
 
 
 def pwrite(fd: int, data: bytes | memoryview, offset: int) -> int:

@@ -70,7 +70,7 @@ class Folder(Protocol):
         """Give the folder back to the system."""
 
     def enter(self, name: str) -> Folder:
-        """Open a folder in this one; `OSError` if it is missing, no folder, or a link."""
+        """Open a folder in this one; `OSError` if it is missing, not a folder, or a link."""
         ...
 
     def status(self, name: str) -> os.stat_result:
@@ -86,7 +86,7 @@ class Folder(Protocol):
         ...
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open an entry that is no folder, and return its descriptor; `OSError` for a link.
+        """Open an entry that is not a folder, and return its descriptor; `OSError` for a link.
 
         Args:
             name: Name of the entry.
@@ -99,7 +99,7 @@ class Folder(Protocol):
         """Create a folder; `FileExistsError` if there is an entry."""
 
     def remove(self, name: str) -> None:
-        """Delete an entry that is no folder."""
+        """Delete an entry that is not a folder."""
 
     def remove_folder(self, name: str) -> None:
         """Delete an empty folder."""

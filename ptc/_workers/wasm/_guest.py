@@ -124,7 +124,8 @@ class Guest:
         except wasmtime.Trap as error:
             trap = self._describe(error.trap_code.name if error.trap_code else str(error))
         except wasmtime.WasmtimeError as error:
-            trap = self._describe(str(error).strip().splitlines()[0])
+            # After the stack of the guest comes the cause, at the end.
+            trap = self._describe(str(error).strip().splitlines()[-1].strip())
         finally:
             _thread.guest = None
             used = 0 if self._memory is None else self._memory.size - snapshot.size

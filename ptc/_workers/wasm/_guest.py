@@ -15,7 +15,7 @@ import atexit
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, NoReturn
 
@@ -146,12 +146,13 @@ class Guest:
         self._cpu = time.thread_time()
         return not self._stopped
 
-    def read(self, values: Any) -> int:
+    def read(self, values: Sequence[int]) -> int:
         """Serve ``fd_read``: wait for frames of the host."""
-        if values[0].i32 != _FROM_HOST:
+        source, start, count, count_at = values
+        if source != _FROM_HOST:
             return _NOT_OPEN
         memory = self._memory
-        vectors = memory.vectors(values[1].i32, values[2].i32)
+        vectors = memory.vectors(start, count)
         if not vectors:
             return _FAULT
         address, size = vectors[0]
@@ -160,16 +161,16 @@ class Guest:
         if data is None:
             raise _stopped()
         memory.write(address, data)
-        memory.write(values[3].i32, len(data).to_bytes(4, "little"))
+        memory.write_word(count_at, len(data))
         return 0
 
-    def write(self, values: Any) -> int:
+    def write(self, values: Sequence[int]) -> int:
         """Serve ``fd_write``: pass on frames, or keep the last words of the interpreter."""
-        target = values[0].i32
+        target, start, count, count_at = values
         if target not in {_TO_HOST, _ERRORS}:
             return _NOT_OPEN
         memory, left, parts = self._memory, _MOST_WRITTEN, []
-        for address, size in memory.vectors(values[1].i32, values[2].i32):
+        for address, size in memory.vectors(start, count):
             parts.append(memory.read(address, min(size, left)))
             left -= len(parts[-1])
         data = b"".join(parts)
@@ -177,7 +178,7 @@ class Guest:
             self._last_words = (self._last_words + data)[-_LAST_WORDS:]
         elif data and not self._pipe.guest_write(data):
             raise _stopped()
-        memory.write(values[3].i32, len(data).to_bytes(4, "little"))
+        memory.write_word(count_at, len(data))
         return 0
 
     def exit(self, status: int) -> NoReturn:
@@ -203,16 +204,16 @@ def _linker(interpreter: Any) -> Any:
 
     from ._wasmtime import define
 
-    def refuse(_values: Any) -> int:
+    def refuse(_values: Sequence[int]) -> int:
         return _MISSING
 
-    def refuse_host(_values: Any) -> int:
+    def refuse_host(_values: Sequence[int]) -> int:
         return -1
 
-    special: dict[str, Callable[[Any], int]] = {
+    special: dict[str, Callable[[Sequence[int]], int]] = {
         "fd_read": lambda values: _thread.guest.read(values),
         "fd_write": lambda values: _thread.guest.write(values),
-        "proc_exit": lambda values: _thread.guest.exit(values[0].i32),
+        "proc_exit": lambda values: _thread.guest.exit(values[0]),
         "call": refuse_host,
     }
     linker = wasmtime.Linker(interpreter.engine)

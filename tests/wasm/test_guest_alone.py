@@ -168,7 +168,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
         {name for case in CASES for name in modules_of(case["script"])} - {"", "antigravity"}
     )
     file = tmp_path_factory.mktemp("plain") / "plain.snapshot"
-    write_snapshot(file, *SnapshotBuilder(interpreter, names, BOOT).run())
+    write_snapshot(file, SnapshotBuilder(interpreter, names, BOOT).run())
     made = read_snapshot(interpreter, file)
     assert made is not None
     return made

@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn
 
 from .._worker import Exit
 from ._pipe import Pipe
+from ._place import find_line
 from ._snapshot import WASM_PAGE, Snapshot, call_turn, in_big_stack
 
 __all__ = ["Guest"]
@@ -42,6 +43,7 @@ class Guest:
         pipe: Pipe,
         memory_bytes: int,
         on_end: Callable[[Exit], None],
+        on_place: Callable[[int], None] = lambda _line: None,
     ) -> None:
         """Prepare a guest.
 
@@ -50,11 +52,15 @@ class Guest:
             pipe: The stream of its frames.
             memory_bytes: Memory that it may use beyond that.
             on_end: Called in its thread, with the way it ended, after everything was released.
+            on_place: Called in its thread after `ask_place`, with the line of the script; 0: it is
+                not known.
         """
         self._snapshot = snapshot
         self._pipe = pipe
         self._memory_bytes = memory_bytes
         self._on_end = on_end
+        self._on_place = on_place
+        self._place_wanted = False
         self._stopped = False
         self._ended = False
         self._lock = threading.Lock()
@@ -74,6 +80,14 @@ class Guest:
         self._stopped = True
         self._pipe.close()
         self._snapshot.interpreter.engine.increment_epoch()
+
+    def ask_place(self) -> bool:
+        """Have a guest that computes report its line; return False if that is not known."""
+        if self._snapshot.layout is None:
+            return False
+        self._place_wanted = True
+        self._snapshot.interpreter.engine.increment_epoch()
+        return True
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU time that it has used; None if it has ended."""
@@ -144,6 +158,10 @@ class Guest:
 
     def _may_continue(self) -> bool:
         self._cpu = time.thread_time()
+        layout = self._snapshot.layout
+        if self._place_wanted and layout is not None:
+            self._place_wanted = False
+            self._on_place(find_line(layout, self._memory.read))
         return not self._stopped
 
     def read(self, values: Sequence[int]) -> int:

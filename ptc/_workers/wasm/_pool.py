@@ -173,6 +173,7 @@ class WasmPool:
             pipe,
             memory_bytes,
             lambda how: call_in_loop(partial(self._on_exit, worker, how)),
+            lambda line: call_in_loop(partial(worker.report_place, line)),
         )
         self._workers[number] = self._coming[number] = worker
         worker.guest.start()

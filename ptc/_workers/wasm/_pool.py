@@ -62,6 +62,7 @@ class WasmPool:
         self._coming: dict[int, WasmWorker] = {}
         self._waiting = Waiters[WasmWorker]()
         self._failed = 0
+        self._has_started = False
         self._closing = False
         self._empty: anyio.Event | None = None
 
@@ -156,6 +157,9 @@ class WasmPool:
             return
         own = sum(w.memory_bytes == self._memory_bytes for w in self._coming.values())
         wanted = self._size + self._waiting.count(self._memory_bytes)
+        if not self._has_started:
+            # The first run gets a guest 40 ms earlier if no others start beside it.
+            wanted = min(wanted, 1)
         for _ in range(min(wanted - len(self._ready) - own, 2 * self._size - own)):
             self._start(self._memory_bytes)
 
@@ -183,6 +187,9 @@ class WasmPool:
             return
         self._coming.pop(worker.id, None)
         self._failed = 0
+        if not self._has_started:
+            self._has_started = True
+            self.reactor.call_later(_REFILL_SECONDS, self._refill)
         if self._waiting.offer(worker):
             return
         if worker.memory_bytes == self._memory_bytes and not self._closing:

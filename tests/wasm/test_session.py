@@ -311,3 +311,21 @@ async def test_first_run_gets_its_guest_before_others_start() -> None:
         worker.hang_up()
     finally:
         await pool.close()
+
+
+async def test_more_runs_than_guests_are_all_served_and_the_pool_is_full_again() -> None:
+    memory = 256 << 20
+    pool = WasmPool(size=1, memory_bytes=memory)
+    try:
+        with anyio.fail_after(15):
+            async with anyio.create_task_group() as group:
+                for _ in range(6):
+                    group.start_soon(_acquire, pool, memory)
+            while pool.describe()["ready"] < 1:
+                await anyio.sleep(0.01)
+    finally:
+        await pool.close()
+
+
+async def _acquire(pool: WasmPool, memory: int) -> None:
+    (await pool.acquire(memory)).hang_up()

@@ -187,10 +187,12 @@ class WasmPool:
             return
         self._coming.pop(worker.id, None)
         self._failed = 0
-        if not self._has_started:
+        offered = self._waiting.offer(worker)
+        if offered or not self._has_started:
             self._has_started = True
-            self.reactor.call_later(_REFILL_SECONDS, self._refill)
-        if self._waiting.offer(worker):
+            # The runs that still wait need theirs now; the pool can wait until this run has begun.
+            self.reactor.call_later(0 if self._waiting else _REFILL_SECONDS, self._refill)
+        if offered:
             return
         if worker.memory_bytes == self._memory_bytes and not self._closing:
             self._ready.append(worker)

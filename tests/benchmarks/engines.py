@@ -133,15 +133,15 @@ def _megabytes() -> float:
 
 
 async def _memory(make: Opener) -> float:
-    """Return the memory of a run that waits for a call, with as many as there are workers."""
+    """Return the memory of an engine while each of its workers has a run that waits for a call."""
+    before = _megabytes()
     async with make() as engine:
-        before = _megabytes()
         runs = [asyncio.create_task(engine.run(_HOLD)) for _ in range(WORKERS)]
         await engine.gate.full(WORKERS)
         after = _megabytes()
         engine.gate.release()
         await asyncio.gather(*runs)
-    return (after - before) / WORKERS
+    return after - before
 
 
 async def measure(rounds: int) -> tuple[list[str], Figures]:
@@ -151,13 +151,13 @@ async def measure(rounds: int) -> tuple[list[str], Figures]:
     for _ in range(rounds):
         for which, start in first.items():
             _note(figures, "new process to first result, ms", which, 1e3 * start())
+    for which, make in chosen.items():  # before another one has loaded its parts
+        _note(figures, f"memory with {WORKERS} runs, MB", which, await _memory(make))
     async with AsyncExitStack() as stack:
         engines = {w: await stack.enter_async_context(make()) for w, make in chosen.items()}
         for _ in range(rounds):
             for which, engine in engines.items():
                 await _round(which, engine, figures)
-    for which, make in chosen.items():
-        _note(figures, "memory of a run more, MB", which, await _memory(make))
     return list(chosen), figures
 
 

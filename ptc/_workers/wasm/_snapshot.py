@@ -68,7 +68,7 @@ class Snapshot:
     policy: str
     """Version of the language policy in it."""
     layout: Layout | None
-    """Where the interpreter keeps its frames; None if that is not known."""
+    """Places of the interpreter's frames; None if they are not known."""
     buffer: Any
     """Holds the memory that `runs` refer to."""
 

@@ -17,6 +17,7 @@ from ptc import Limits, OtherEngineError, Session, SetupError, UsageError, tool
 from ptc._facts import Layer
 from ptc._workers import _choose
 from ptc._workers._pool import Pool
+from ptc._workers.wasm._pool import WasmPool
 
 pytestmark = pytest.mark.anyio
 
@@ -322,3 +323,36 @@ async def test_auto_uses_webassembly_on_other_systems(
     async with session(tmp_path, engine="auto") as s:
         assert (await s.program(source="1 + 1")).value == 2
         assert s.engine.startswith("wasm")
+
+
+async def test_first_run_gets_its_guest_before_others_start() -> None:
+    memory = 256 << 20
+    pool = WasmPool(size=3, memory_bytes=memory)
+    try:
+        await pool.hello()
+        assert pool.describe()["live"] == 1
+        worker = await pool.acquire(memory)
+        with anyio.fail_after(20):
+            while pool.describe()["ready"] < 3:
+                await anyio.sleep(0.01)
+        worker.hang_up()
+    finally:
+        await pool.close()
+
+
+async def test_more_runs_than_guests_are_all_served_and_the_pool_is_full_again() -> None:
+    memory = 256 << 20
+    pool = WasmPool(size=1, memory_bytes=memory)
+    try:
+        with anyio.fail_after(15):
+            async with anyio.create_task_group() as group:
+                for _ in range(6):
+                    group.start_soon(_acquire, pool, memory)
+            while pool.describe()["ready"] < 1:
+                await anyio.sleep(0.01)
+    finally:
+        await pool.close()
+
+
+async def _acquire(pool: WasmPool, memory: int) -> None:
+    (await pool.acquire(memory)).hang_up()

@@ -100,7 +100,7 @@ def is_kernels_own(fd: int) -> bool:
 
 
 def is_kernels_own_entry(folder: Folder, name: str) -> bool:
-    """True if an entry that is not a folder is on such a file system; it is not opened for reading."""
+    """True if an entry, not a folder, is on such a file system; it is not opened for reading."""
     if sys.platform != "linux" or not isinstance(folder, PosixFolder):
         return False
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.fd)

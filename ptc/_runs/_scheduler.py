@@ -70,6 +70,11 @@ class CallScheduler:
         self._heavy = anyio.Lock()
         self._turns = Turns()
 
+    @property
+    def is_busy(self) -> bool:
+        """True while other calls wait for a server, or are executed."""
+        return bool(self._waiting or self._scopes)
+
     def add(self, number: int, call: OpenCall) -> None:
         """Queue a call for an idle server, or for a new one if the limit allows it."""
         self._waiting.append((number, call))

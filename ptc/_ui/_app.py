@@ -310,8 +310,7 @@ class _Routes:
             await self._audit.write({**row, "outcome": f"refused: {error}"[:500]})
             raise
         await self._audit.write({**row, "outcome": "recorded"})
-        state = await self._history.run(run_id)
-        self._bench.continue_later(run_id, state.attempts, self._history)
+        self._bench.continue_later(run_id, self._history)
         return _json_response({"by": row["identity"]})
 
     async def _decide(self, row: Mapping[str, Any], body: Mapping[str, Any]) -> None:

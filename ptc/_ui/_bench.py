@@ -139,7 +139,7 @@ class Bench:
 
     # --- after a decision -----------------------------------------------------------------------
 
-    def continue_later(self, run_id: str, attempts: int, history: History) -> None:
+    def continue_later(self, run_id: str, history: History) -> None:
         """Continue a run here, unless another process does so within a moment."""
         self._note(run_id, "waits")
         assert self._group is not None  # noqa: S101  # requests come while serving

@@ -23,7 +23,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ._access import Access
 
@@ -95,7 +95,7 @@ class Gate:
         sender = _secured(send, is_data=scope["path"].startswith("/api/"))
         try:
             self._check(scope)
-            await self._app(scope, _bounded(scope, receive), sender)
+            await self._app(scope, receive, sender)
         except _Refusal as refusal:
             answer = JSONResponse({"error": refusal.message}, status_code=refusal.status)
             await answer(scope, receive, sender)
@@ -150,8 +150,11 @@ class Gate:
         # A form of another site can send neither this type nor the key.
         if kind != "application/json":
             raise _Refusal(415, "send application/json")
-        length = headers.get("content-length", "0")
-        if not length.isascii() or not length.isdigit() or int(length) > MAX_BODY_BYTES:
+        # Browsers state it, and the HTTP parser accepts no byte more than it states.
+        length = headers.get("content-length", "")
+        if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
+            raise _Refusal(411, "send the length of the body in Content-Length")
+        if len(length) > 12 or int(length) > MAX_BODY_BYTES:
             raise _Refusal(413, f"the body may have {MAX_BODY_BYTES:,} bytes")
 
 
@@ -163,20 +166,6 @@ def cookie_of(headers: Headers, name: str) -> str:
     except CookieError:
         return ""
     return jar[name].value if name in jar else ""
-
-
-def _bounded(scope: Scope, receive: Receive) -> Receive:
-    size = 0
-
-    async def bounded() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > MAX_BODY_BYTES:
-            raise _Refusal(413, f"the body may have {MAX_BODY_BYTES:,} bytes")
-        return message
-
-    return bounded
 
 
 def _secured(send: Send, *, is_data: bool) -> Send:

@@ -89,12 +89,12 @@ export class Timeline {
       row[ERROR] ? h("span", { class: "tag bad" }, visible(row[ERROR])) : null,
     ];
     const depth = Math.min(call.parts.length - 1, 6);
-    const name = h("span", { class: `tool d${depth}` }, h("b", { class: `glyph s-${row[STATUS]}` }), visible(row[TOOL]));
+    const name = h("span", { class: `tool d${depth}` }, h("b", { class: `glyph s-${row[STATUS]}` }), visible(row[TOOL]),
+      h("span", { class: "hidden-text" }, `, ${row[STATUS]}${call.line ? `, line ${call.line}` : ""}`));
     const node = h("div", {
       class: "call", role: "option", id: `call-${row[PATH].replaceAll(".", "-")}`,
       "aria-selected": String(call === this.selected),
       "aria-posinset": index + 1, "aria-setsize": this.calls.list.length,
-      "aria-label": `${row[PATH]} ${row[TOOL]}, ${row[STATUS]}${took === null ? "" : `, ${duration(took)}`}${call.line ? `, line ${call.line}` : ""}${cached(row) ? ", cached" : ""}`,
       "data-index": index,
     },
       h("span", { class: "path" }, row[PATH]), name,

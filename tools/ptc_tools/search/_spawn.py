@@ -121,7 +121,7 @@ class Start:
 
 
 # A program on Windows finds libraries of the system by this variable.
-_ENVIRONMENT = {
+_ENVIRONMENT: dict[str, str] = {
     name: value
     for name, value in os.environ.items()
     if os.name == "nt" and name.upper() == "SYSTEMROOT"

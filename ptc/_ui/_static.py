@@ -35,7 +35,7 @@ class File:
 def load_files() -> dict[str, File]:
     """Read the files of the page, by name."""
     found = {}
-    for entry in files(__package__).joinpath("static").iterdir():
+    for entry in files(__name__.rpartition(".")[0]).joinpath("static").iterdir():
         suffix = "." + entry.name.rpartition(".")[2]
         if suffix in _TYPES:
             body = entry.read_bytes()

@@ -137,7 +137,7 @@ def _remove(entry: Path, now: float) -> int | None:
         size = _size(entry)
         entry.rename(aside)
         if now - aside.lstat().st_mtime < _RECENT_SECONDS:
-            # Used since it was looked at: whoever opens it before this line makes it again.
+            # Used since it was looked at: a process that opens it before this line makes it again.
             aside.rename(entry)
             return None
         if aside.is_dir():

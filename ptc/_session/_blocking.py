@@ -377,6 +377,13 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
             )
         )
 
+    def __repr__(self) -> str:
+        return repr(self._session).replace("Session", type(self).__name__, 1)
+
+    def _repr_html_(self) -> str:
+        """Return the display of a notebook: the tools."""
+        return self._session._repr_html_()
+
     if not TYPE_CHECKING:
         # Hidden from type checkers, as in `Session`.
         def __getattr__(self, name: str) -> Callable[..., Any]:

@@ -132,6 +132,8 @@ def session_arguments(
         "model": settings["model"],
         "agents": settings.paths("agents"),
         "untrusted": settings["untrusted"],
+        # Unset: the application decides by configuring a provider.
+        "telemetry": settings["telemetry"] if settings.is_set("telemetry") else None,
     }
 
 

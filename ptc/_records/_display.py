@@ -40,7 +40,7 @@ _TINTS: Final = {
     "unknown": _AMBER,
     "not_started": _AMBER,
 }
-_CELL: Final = "text-align:left;vertical-align:top;padding:2px 8px 2px 0;border:0"
+_CELL: Final = "text-align:left;vertical-align:top;padding:2px 8px 2px 0;border:0;font-size:13px"
 _PRE: Final = (
     "margin:4px 0;padding:6px 8px;border-left:3px solid rgba(127,127,127,.5);"
     "background:rgba(127,127,127,.1);color:inherit;white-space:pre-wrap;overflow-wrap:anywhere;"

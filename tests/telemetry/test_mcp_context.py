@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import mcp
 import pytest
@@ -37,9 +38,9 @@ async def test_run_of_the_server_continues_the_trace_of_the_client(tmp_path: Pat
         Session(tmp_path, toolsets=(), workers=1, telemetry=recorded.telemetry) as session,
         mcp.Client(serve(session)) as client,
     ):
-        meta = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
+        meta: Any = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
         source = {"source": "1 + 1"}
-        await client.session.call_tool("run_program", source, meta=meta)  # type: ignore[arg-type]
+        await client.session.call_tool("program", source, meta=meta)
     span = recorded.span("invoke_workflow")
     assert span.context is not None
     assert f"{span.context.trace_id:032x}" == TRACE

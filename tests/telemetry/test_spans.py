@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -249,6 +250,36 @@ async def test_log_records_have_the_ids_of_run_and_call(
     inside, outside = (r.__dict__ for r in caplog.records if r.name == "ptc")
     assert (inside["ptc.run.id"], inside["ptc.call"]) == ("r9", "1")
     assert "ptc.run.id" not in outside
+
+
+async def test_calls_of_a_run_that_times_out_end_their_spans_and_contexts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    async def stall() -> int:
+        """Wait."""
+        await anyio.sleep_forever()
+        return 0
+
+    @tool
+    async def call_stall(ctx: ToolContext) -> int:
+        """Wait for a nested call."""
+        await ctx.call_tool("stall")
+        return 0
+
+    recorded = Recorded()
+    source = """
+import asyncio
+async def run(ctx):
+    await asyncio.gather(*[ctx.stall() for _ in range(4)], *[ctx.call_stall() for _ in range(4)])
+"""
+    async with session(tmp_path, recorded, stall, call_stall) as made:
+        result = await made.program(source=source, limits={"timeout_ms": 500})
+    assert result.status == "timed_out"
+    assert dict(recorded.span("invoke_workflow").attributes or {})["error.type"] == "timeout"
+    assert len(recorded.spans("execute_tool")) == 12
+    assert "detach" not in caplog.text
+    assert not trace.get_current_span().get_span_context().is_valid
 
 
 def test_telemetry_is_off_until_a_provider_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from ptc import BlockingSession, Decision, Session, ToolContext, tool
+from ptc import Decision, Session, ToolContext, tool
 from ptc._telemetry import _run_span
 from ptc._telemetry._settings import find_providers
 from ptc.errors import ToolError
@@ -112,17 +112,6 @@ async def test_run_is_a_child_of_the_active_span(tmp_path: Path) -> None:
     async with session(tmp_path, recorded) as made:
         with tracer.start_as_current_span("request"):
             await made.program(source="1")
-    assert parent_id(recorded.span("invoke_workflow")) == span_id(recorded.span("request"))
-
-
-def test_blocking_run_is_a_child_of_the_active_span(tmp_path: Path) -> None:
-    recorded = Recorded()
-    tracer = recorded.tracers.get_tracer("application")
-    with (
-        BlockingSession(tmp_path, toolsets=(), workers=1, telemetry=recorded.telemetry) as made,
-        tracer.start_as_current_span("request"),
-    ):
-        made.program(source="1")
     assert parent_id(recorded.span("invoke_workflow")) == span_id(recorded.span("request"))
 
 

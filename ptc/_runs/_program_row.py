@@ -52,6 +52,8 @@ def row_of(program: Program) -> RunRow:
     }
     if not program.store_source:
         options["source_sha256"] = _digest(program.source)
+    if program.trace:
+        options["trace"] = program.trace
     if program.revision > 1:
         options |= {"reads": program.reads, "allow_unmatched": program.allow_unmatched}
     data = _json.dumps_unchecked(options) if schema is None else _json.dumps(options)
@@ -220,6 +222,7 @@ def restore_program(
         reads=options.get("reads", "reuse"),
         allow_unmatched=options.get("allow_unmatched", False),
         engine=row.engine,
+        trace=options.get("trace", ""),
     )
 
 

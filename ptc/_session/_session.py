@@ -42,6 +42,7 @@ from .._runs._runs import Executor
 from .._runs._submissions import QueuedRuns
 from .._runs._violation import Violation
 from .._runs._webhook import Webhook
+from .._telemetry._settings import TelemetryOption, validate_telemetry
 from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
@@ -122,6 +123,7 @@ class Session(AgentSession, QueueSession):
         record_direct_calls: bool = False,
         programs: str | Path | None = None,
         untrusted: UntrustedMode | None = None,
+        telemetry: TelemetryOption = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -218,6 +220,10 @@ class Session(AgentSession, QueueSession):
             untrusted: ``"mark"`` or ``"strip"`` the texts that a model reads of all scripts, and of
                 the tools that do not set this option of `ptc.tool` themselves. None: only of those
                 that do, and of scripts that called one.
+            telemetry: Spans and metrics of the runs, by OpenTelemetry (extra ``ptc-host[otel]``).
+                None: if the application has configured a provider. ``True``: in any case.
+                ``False``: none. A `Telemetry` selects providers and content. See
+                docs/observability.md.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -228,6 +234,7 @@ class Session(AgentSession, QueueSession):
         require_function("on_approval", on_approval)
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
+        validate_telemetry(telemetry)
         kinds = AgentKinds(() if agents is None else agents)
         own = None if agents is None else kinds
         catalog, open_models = collect_tools(tools, toolsets, model, own, models=models)
@@ -323,6 +330,7 @@ class Session(AgentSession, QueueSession):
             env=env,
             on_event=subscriber,
             on_approval=on_approval,
+            telemetry=telemetry,
         )
         self._queued_runs: QueuedRuns = QueuedRuns(
             builder, self._runner, self.history, self._runs, catalog.tools

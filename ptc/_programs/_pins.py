@@ -7,12 +7,12 @@ does not read them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._tools._tool import Tool
 
 __all__ = ["PinnedTool", "describe_changes", "pin"]

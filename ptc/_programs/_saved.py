@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from keyword import iskeyword
 from pathlib import Path
@@ -21,6 +21,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._records._limits import Limits
 from .._runs._program_row import limits_of_record
 from .._schema._check import compile_schema

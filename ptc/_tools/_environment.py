@@ -8,7 +8,7 @@ is a secret unless its field is marked `Public`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from .._core._arguments import nearest
 from .._core._redact import Redactor
+from .._dataclass import dataclass
 from ..errors import UsageError
 from ._tool import Tool
 

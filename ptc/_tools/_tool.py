@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial, wraps
 from pathlib import Path
 from types import UnionType
@@ -35,6 +35,7 @@ from typing_extensions import ParamSpec, TypeVar
 from .._core import _json
 from .._core._arguments import nearest
 from .._core._deferred import Deferred, copy_with, defer_fields, peek
+from .._dataclass import dataclass
 from .._schema._check import (
     SignatureSchema,
     Validator,

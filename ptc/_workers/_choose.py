@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from .._core._arguments import nearest
+from .._dataclass import dataclass
 from .._records._engine_names import family_of
 from ..errors import OtherEngineError, SetupError, UsageError
 from ._engine import Engine

@@ -12,13 +12,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import orjson
 
 from .._core._reactor import Reactor, Stop
+from .._dataclass import dataclass
 from .._facts import Layer
 from ..errors import SetupError
 from ._spawn import start_error, take_or_spawn

@@ -26,11 +26,12 @@ import select
 import signal
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
+from .._dataclass import dataclass
 from .._language._compiler import POLICY_VERSION
 from .._wire._protocol import PLACE_SIGNAL, Kind
 from ._immortal import make_heap_immortal

@@ -132,6 +132,15 @@ class Engines:
             replace(options, packages=()).process() if self._lacks_packages else options.process()
         )
 
+    @property
+    def is_warm(self) -> bool:
+        """True if workers can start at once."""
+        return self.current.is_warm
+
+    def start(self) -> None:
+        """Begin to prepare the engine, as `Engine.start`."""
+        self.current.start()
+
     async def hello(self) -> Hello:
         """Prepare the engine, as `Engine.hello`; with ``auto``, perhaps another one."""
         return await self._use(lambda engine: engine.hello())

@@ -486,7 +486,7 @@ def run(ctx, inputs):
     [
         ("pathlib.Path('x').read_text()", "`await ctx.read(path)`"),
         ("pathlib.Path('x').exists()", "`await ctx.glob(pattern)`"),
-        ("asyncio.run(None)", "a coroutine was expected"),
+        ("asyncio.run(None)", "a coroutine"),
         ("json.dumps = 1", "cannot be changed"),
     ],
 )

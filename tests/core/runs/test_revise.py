@@ -253,7 +253,7 @@ async def test_nested_effects_of_an_interrupted_caller_are_not_repeated(tmp_path
     before = script("return await ctx.deeper(n=3)")
     moved = script("await ctx.look(n=1)", "x = await ctx.deeper(n=3)", "await ctx.pay(n=4)")
     async with world.session(tmp_path) as session:
-        limits = {"timeout_ms": 80}
+        limits = {"timeout_ms": 300}
         stopped = await session.program(
             source=before, allowed_tools=[*ALL, "deeper"], run_id="r", limits=limits
         )

@@ -20,6 +20,7 @@ from ptc import Limits, Session, Tool
 
 sync_api: Any = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 REPOSITORY = Path(ptc.__file__).parents[1]
+PARTS = (".", "tools", "bindings")
 SECONDS = 30
 MARK = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 """Text that runs as a program where it is not escaped."""
@@ -142,9 +143,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     runs = anyio.run(_record, root, journal)
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(
-            str(REPOSITORY / part) for part in (".", "tools", "bindings")
-        ),
+        "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in PARTS),
         "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state")),
     }
     command = [sys.executable, "-P", "-W", "ignore", "-m", "ptc", "ui"]

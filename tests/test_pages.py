@@ -1,7 +1,7 @@
 """Every block of code in the documentation is executed, or says why it is not.
 
-A comment ``<!-- not run: REASON -->`` before a block exempts it; ``<!-- blocks not run: REASON -->``
-exempts all of a page that this module would run. Commands of ptc are parsed: each command and
+A comment ``<!-- not run: REASON -->`` before a block exempts it, and
+``<!-- blocks not run: REASON -->`` all of a page that this module would run. Commands of ptc are parsed: each command and
 option exists.
 """
 
@@ -30,7 +30,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "tools/README.md", "bindings/README.md")),
     *(ROOT / name for name in ("tests/README.md", ".github/CONTRIBUTING.md")),
     *sorted((ROOT / "docs").glob("*.md")),
-    ROOT / "docs" / "skill" / "SKILL.md",
+    ROOT / "docs" / "skills" / "write-ptc-scripts" / "SKILL.md",
 ]
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 EXEMPT = re.compile(r"<!-- not run: ([^>]+?) -->\s*\Z")
@@ -41,6 +41,7 @@ RUN_ELSEWHERE = {
     "docs/delegation.md": "tests/core/agents/test_delegation_page.py",
     "docs/differences.md": "tests/core/test_differences.py",
     "docs/limitations.md": "tests/core/language/test_limitations.py",
+    "docs/skills/write-ptc-scripts/SKILL.md": "tests/test_skill.py",
     "docs/programs.md": "tests/core/programs/test_save.py",
 }
 """Pages whose Python blocks another test executes."""
@@ -102,7 +103,10 @@ cart, secret = Cart(), "k"
 """,
     "docs/configuration.md": "Path('order.py').write_text('1 + 1')\n",
     "docs/durability.md": "result = await session.program(source='\"x\" * 100_000')\n",
-    "docs/extraction.md": "Path('invoices').mkdir()\nPath('invoices/1.txt').write_text('7: 3.50')\n",
+    "docs/extraction.md": """
+Path("invoices").mkdir()
+Path("invoices/1.txt").write_text("7: 3.50")
+""",
     "docs/observability.md": """
 class trace:
     set_tracer_provider = print
@@ -169,9 +173,7 @@ COMMANDS = list(find_blocks("sh", "console"))
 
 def compile_block(block: Block) -> Any:
     source = "\n" * block.line + block.source
-    return compile(
-        source, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True
-    )
+    return compile(source, block.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
 
 
 async def execute(code: Any, names: dict[str, Any]) -> None:
@@ -182,6 +184,7 @@ async def execute(code: Any, names: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.anyio
+@pytest.mark.filterwarnings("ignore:tool 'add' has a side effect")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("block", [b for b in PYTHON if not b.reason], ids=str)
 async def test_block_of_a_page_runs(

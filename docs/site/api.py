@@ -15,10 +15,11 @@ from collections.abc import Iterator
 MODULES = ("ptc", "ptc.testing", "ptc.models", "ptc.structured", "ptc.journal", "ptc.artifacts")
 START = """# Python API
 
-Every public name of ptc with its signature, arguments, results and errors. The text comes from the docstrings, so
-`help(ptc.Session)` shows the same. Most programs need four names: [Session](#ptcsession), [tool](#ptctool),
-[Limits](#ptclimits) and [ToolError](#ptctoolerror). The built-in tools are in
-[tools/README.md](../tools/README.md), the bindings in [bindings/README.md](../bindings/README.md).
+Every public name of ptc with its signature, arguments, results and errors. The text comes from the
+docstrings, so `help(ptc.Session)` shows the same. Most programs need four names:
+[Session](#ptcsession), [tool](#ptctool), [Limits](#ptclimits) and [ToolError](#ptctoolerror). The
+built-in tools are in [tools/README.md](../tools/README.md), the bindings in
+[bindings/README.md](../bindings/README.md).
 """
 SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
 
@@ -89,7 +90,7 @@ def signature(name: str, value: object) -> str:
 
 
 def describe_parameter(parameter: inspect.Parameter) -> str:
-    """Return ``name: type = default``; the names of objects stand for defaults without a literal."""
+    """Return ``name: type = default``; dots stand for a default without a literal."""
     kinds = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
     shown = kinds.get(parameter.kind, "") + parameter.name
     if parameter.annotation is not parameter.empty:

@@ -1,8 +1,8 @@
 """Every block of code in the documentation is executed, or says why it is not.
 
 A comment ``<!-- not run: REASON -->`` before a block exempts it, and
-``<!-- blocks not run: REASON -->`` all of a page that this module would run. Commands of ptc are parsed: each command and
-option exists.
+``<!-- blocks not run: REASON -->`` all of a page that this module would run. Commands of ptc are
+parsed: each command and option exists.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -159,6 +160,10 @@ def _print_version(ctx: click.Context) -> None:
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run the command that `arguments` name and return its exit status, see `_status`."""
     try:
+        if os.environ.get("PTC_LOG_LEVEL") or os.environ.get("PTC_LOG_FORMAT"):
+            from ._logging import configure_logging
+
+            configure_logging(os.environ)
         outcome: Any = _ptc.main(list(arguments), prog_name="ptc", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

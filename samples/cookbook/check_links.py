@@ -13,6 +13,11 @@ from typing import Any
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)")
 
 
+def resolve(page: str, target: str) -> str:
+    """Return the path that a link of a page means."""
+    return os.path.normpath(os.path.join(os.path.dirname(page), target))
+
+
 async def run(ctx: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     """List all files once, so that each link is checked without a call."""
     root = inputs.get("path", ".")
@@ -25,7 +30,7 @@ async def run(ctx: Any, inputs: dict[str, Any]) -> dict[str, Any]:
             if re.match(r"[a-z]+:", target):
                 continue
             links += 1
-            path = os.path.normpath(os.path.join(os.path.dirname(page), target))
+            path = resolve(page, target)
             if path not in existing and not any(name.startswith(path + "/") for name in existing):
                 broken.append({"page": page, "link": target})
     return {"pages": len(pages), "links": links, "broken": broken}

@@ -3,7 +3,8 @@
     ptc run samples/cookbook/extract_people.py --allow read,generate_object --model openai:gpt-5 \
         --input path=samples/data/people/notes.jsonl --input schema=samples/data/people/schema.json
 
-Inputs: `path`, `schema`; `most`, the number of notes (default: 10). Use `ptc extract` for thousands.
+Inputs: `path`, `schema`; `most`, the number of notes (default: 10). For thousands of documents,
+use `ptc extract`.
 """
 
 import asyncio

@@ -113,6 +113,16 @@ class trace:
 provider, text = None, "1 + 1"
 """,
     "docs/skills.md": "import os\nos.symlink(ROOT / 'samples', 'samples')\n",
+    "docs/testing.md": '''
+@tool
+async def price(item: str) -> float:
+    "Return a price."
+    return 3.2
+SCRIPT = """
+async def run(ctx, inputs):
+    return [await ctx.price(item=item) for item in inputs["items"]]
+"""
+''',
     "docs/verification.md": "Path('pyproject.toml').write_text('[tool.ruff]')\n",
     "docs/structured.md": SCRIPTED
     + """

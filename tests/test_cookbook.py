@@ -124,9 +124,10 @@ def documented(script: Path) -> tuple[dict[str, Any], list[str], dict[str, Any]]
     return inputs, allow, limits
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 async def test_script_of_the_cookbook_runs_as_its_first_lines_say(
-    script: Path, session: Session
+    anyio_backend: str, script: Path, session: Session
 ) -> None:
     inputs, allow, limits = documented(script)
     result: RunResult[Any] = await session.program(

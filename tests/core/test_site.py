@@ -83,6 +83,19 @@ def test_answers_to_questions_of_newcomers_are_two_clicks_away() -> None:
     assert all(f"[{question}](#" in top for question in questions)
 
 
+def test_links_of_llms_txt_lead_to_pages() -> None:
+    text = (ROOT / "docs" / "llms.txt").read_text(encoding="utf-8")
+    targets = LINK.findall(text)
+    assert len(targets) > 15
+    assert [target for target in targets if not (ROOT / "docs" / target).is_file()] == []
+
+
+def test_readme_has_one_screen_before_more() -> None:
+    first = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## More\n")[0]
+    assert len(first.splitlines()) <= 50
+    assert "![" in first
+
+
 @pytest.mark.slow
 def test_site_is_built_strictly(tmp_path: Path) -> None:
     pytest.importorskip("zensical", reason="pip install '.[docs]'")

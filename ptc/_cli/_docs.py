@@ -107,6 +107,7 @@ def _print_page(output: Stream, text: str) -> None:
     if output.is_terminal:
         from rich.markdown import Markdown
 
-        output.console.print(Markdown(text))
+        # The links of a page lead to files that a terminal cannot open: show their names.
+        output.console.print(Markdown(text, hyperlinks=False))
     else:
         output.line(text.rstrip("\n"))

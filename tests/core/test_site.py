@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ptc._config._keys import KEYS
+from ptc._config._settings import _OTHER_VARIABLES
 from tests.core.test_documents import LINK, PAGES, ROOT, prose
 
 SITE = ROOT / "docs" / "site"
@@ -88,6 +90,14 @@ def test_links_of_llms_txt_lead_to_pages() -> None:
     targets = LINK.findall(text)
     assert len(targets) > 15
     assert [target for target in targets if not (ROOT / "docs" / target).is_file()] == []
+
+
+def test_table_of_variables_has_every_key() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    plain = [key for name, key in KEYS.items() if not name.startswith(("limits.", "ceiling."))]
+    assert len(plain) > 20
+    variables = [key.variable for key in plain] + list(_OTHER_VARIABLES)
+    assert [name for name in variables if f"`{name}`" not in page and name != "PTC_SHARED"] == []
 
 
 def test_readme_has_one_screen_before_more() -> None:

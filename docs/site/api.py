@@ -21,6 +21,8 @@ docstrings, so `help(ptc.Session)` shows the same. Most programs need four names
 built-in tools are in [tools/README.md](../tools/README.md), the bindings in
 [bindings/README.md](../bindings/README.md).
 """
+WHOLE = ("Session", "ToolContext")
+"""Classes whose methods are described with their arguments, not in one line."""
 SECTION = re.compile(r"(Args|Returns|Raises|Yields|Attributes):")
 
 
@@ -46,12 +48,18 @@ def describe_class(name: str, value: type) -> Iterator[str]:
     if not issubclass(value, BaseException):
         yield f"```text\n{signature(name, value)}\n```\n"
     yield format_docstring(value)
-    for attribute, member in sorted(inspect.getmembers_static(value)):
+    members = sorted(inspect.getmembers_static(value))
+    # Properties first, since a heading ends the list.
+    for attribute, member in sorted(members, key=lambda pair: not isinstance(pair[1], property)):
         if attribute.startswith("_") or not is_ours(value, attribute):
             continue
         function = getattr(member, "__func__", member)
         if isinstance(function, property):
             yield f"* `{attribute}`: {first_line(function)}"
+        elif inspect.isfunction(function) and name in WHOLE:
+            yield f"\n#### {name}.{attribute}\n"
+            yield f"```text\n{signature(attribute, function)}\n```\n"
+            yield format_docstring(function)
         elif inspect.isfunction(function):
             shown = signature(attribute, function)
             flat = re.sub(r"\(\s+", "(", re.sub(r",?\s+\)", ")", " ".join(shown.split())))
@@ -116,21 +124,22 @@ def first_line(value: object) -> str:
 def format_docstring(value: object) -> str:
     """Return a docstring as Markdown: its sections become lists."""
     rows: list[str] = []
-    inside = False
+    inside = ""
     for text in (inspect.getdoc(value) or "").splitlines():
         # A literal block of reStructuredText is an indented block of Markdown.
         line = "" if text == "::" else text.removesuffix(":") if text.endswith("::") else text
         if SECTION.fullmatch(line):
-            inside = True
+            inside = line[:-1]
             rows += [f"**{line[:-1]}**", ""]
         elif inside and re.match(r"    \S", line):
             name, colon, rest = line.strip().partition(": ")
-            named = colon and re.fullmatch(r"\*{0,2}[\w, .*]+", name)
+            prose = inside in ("Returns", "Yields")
+            named = colon and not prose and re.fullmatch(r"\*{0,2}[\w, .*]+", name)
             rows.append(f"* `{name}`: {rest}" if named else f"* {line.strip()}")
         elif inside and line.startswith("     "):
             rows.append("  " + line.strip())
         else:
-            inside = inside and not line
+            inside = "" if line else inside
             rows.append(line)
     return "\n".join(rows).replace("<|", "&lt;|") + "\n"
 

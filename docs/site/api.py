@@ -99,8 +99,8 @@ def signature(name: str, value: object) -> str:
 
 def describe_parameter(parameter: inspect.Parameter) -> str:
     """Return ``name: type = default``; dots stand for a default without a literal."""
-    kinds = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
-    shown = kinds.get(parameter.kind, "") + parameter.name
+    stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
+    shown = stars.get(parameter.kind.name, "") + parameter.name
     if parameter.annotation is not parameter.empty:
         shown += f": {annotation(parameter.annotation)}"
     if parameter.default is not parameter.empty:
@@ -113,7 +113,7 @@ def annotation(value: object) -> str:
     """Return an annotation as text."""
     if value is inspect.Signature.empty:
         return "None"
-    return value if isinstance(value, str) else getattr(value, "__name__", str(value))
+    return value if isinstance(value, str) else str(getattr(value, "__name__", value))
 
 
 def first_line(value: object) -> str:

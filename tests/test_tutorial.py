@@ -114,3 +114,16 @@ def test_tutorial_works_in_a_fresh_environment_with_the_wheel(tmp_path: Path) ->
     if done.returncode:
         pytest.skip(f"the dependencies could not be installed: {done.stderr[-200:]}")
     assert follow(tmp_path, environment / "bin") > 15
+    for topic, start in {
+        "tutorial": "# Tutorial\n",
+        "skill": "---\nname: ",
+        "readme": "# ptc\n",
+    }.items():
+        shown = subprocess.run(
+            [environment / "bin" / "ptc", "docs", topic],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert shown.stdout.startswith(start)

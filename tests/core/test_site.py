@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ptc._cli._group import _HOME
 from ptc._config._keys import KEYS
 from ptc._config._settings import _OTHER_VARIABLES
 from tests.core.test_documents import LINK, PAGES, ROOT, prose
@@ -90,6 +91,12 @@ def test_links_of_llms_txt_lead_to_pages() -> None:
     targets = LINK.findall(text)
     assert len(targets) > 15
     assert [target for target in targets if not (ROOT / "docs" / target).is_file()] == []
+
+
+def test_page_of_the_command_line_has_every_command() -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    commands = [*_HOME, "mcp", "todo", "verify"]
+    assert [name for name in commands if f"`ptc {name}" not in page] == []
 
 
 def test_table_of_variables_has_every_key() -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ptc", "tools", "bindings", "samples")
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "tools" / "README.md"]
+PAGES += sorted((ROOT / "docs" / "skills").rglob("*.md"))
 PAGES += [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "glossary.md"]
 
 OPENER = re.compile(r"(What|Who|Whom|Whose|Whoever|Whatever|Where|Wherever|Whether)\b")

@@ -96,6 +96,8 @@ SKILLS = {
     "skills/summarise-orders/scripts/summarise.py",
 }
 """Files of the sample skill, which a test below finds, reads and runs."""
+COOKBOOK = {path.relative_to(SAMPLES).as_posix() for path in SAMPLES.glob("cookbook/*.py")}
+"""Scripts that ``test_cookbook.py`` runs, and docs/cookbook.md lists."""
 DATA = {
     "data/items.json",
     "data/orders.csv",
@@ -142,7 +144,10 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
     }
     programs = PROGRAMS.keys() | FRAMEWORKS.keys() | WORKFLOWS | {KILLED}
     deployment = {name for name in files if name.startswith("deployment/")}  # tests/deployment
-    assert files - deployment == programs | SCRIPTS | SKILLS | AGENT | WORKERS | SHARED | DATA
+    assert (
+        files - deployment
+        == programs | SCRIPTS | SKILLS | AGENT | WORKERS | SHARED | DATA | COOKBOOK
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -22,6 +23,7 @@ _HOME = {
     "generate": "_generate:command",
     "extract": "_extract:command",
     "tools": "_tools:command",
+    "docs": "_docs:command",
     "doctor": "_doctor:command",
     "warm-up": "_warm_up:command",
     "config": "_config:command",
@@ -59,6 +61,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc extract docs/ --schema s.json --output rows.jsonl  the same for many documents
   ptc tools                                              list the tools
   ptc doctor                                             check the sandbox of this machine
+  ptc docs tutorial                                      read the documentation
   ptc config show                                        show the settings of this folder
   ptc runs                                               list recorded runs, to show or resume
   ptc ui                                                 the same in a browser, with approvals
@@ -119,14 +122,50 @@ class _Unavailable(click.Command):
 
 
 @click.command(cls=_Commands, help=_HELP, context_settings={"max_content_width": 100})
-@click.version_option(__version__, "--version", prog_name="ptc", message="%(prog)s %(version)s")
-def _ptc() -> None:
-    pass
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: _print_version(ctx) if value else None,
+    help="Show the version and exit; with --verbose, also those of Python and dependencies.",
+)
+@click.option(
+    "--verbose",
+    is_flag=True,
+    is_eager=True,  # known when --version is processed, in either order
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.update(verbose=value),
+    help="Details of --version. Commands have their own -v.",
+)
+@click.pass_context
+def _ptc(ctx: click.Context) -> None:
+    if ctx.meta["verbose"]:
+        raise click.UsageError(
+            "--verbose stands before the command and belongs to --version. Write it after the "
+            "command, as in `ptc run -v SCRIPT`."
+        )
+
+
+def _print_version(ctx: click.Context) -> None:
+    if not ctx.meta["verbose"]:
+        click.echo(f"ptc {__version__}")
+        ctx.exit()
+    from ._version import describe_versions
+
+    rows = list(describe_versions())
+    width = max(len(name) for name, _ in rows)
+    for name, found in rows:
+        click.echo(f"{name:<{width}}  {found}")
+    ctx.exit()
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run the command that `arguments` name and return its exit status, see `_status`."""
     try:
+        if os.environ.get("PTC_LOG_LEVEL") or os.environ.get("PTC_LOG_FORMAT"):
+            from ._logging import configure_logging
+
+            configure_logging(os.environ)
         outcome: Any = _ptc.main(list(arguments), prog_name="ptc", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()

@@ -29,6 +29,8 @@ __all__ = [
 
 _OTHER_VARIABLES = (
     "PTC_CONFIG",
+    "PTC_LOG_FORMAT",
+    "PTC_LOG_LEVEL",
     "PTC_MCP_TOKEN",
     "PTC_NO_CONFIG",
     "PTC_SHARED",

@@ -157,7 +157,7 @@ def test_version_option_prints_the_package_version(command: Any) -> None:
 def test_unknown_command_suggests_the_nearest(command: Any) -> None:
     done = command("doctr")
     assert done.status == 2
-    assert "No such command 'doctr'. Did you mean 'doctor'?" in done.err
+    assert "No such command 'doctr'. Did you mean 'doctor'" in done.err
 
 
 def test_package_command_runs_and_its_exit_status_is_returned(command: Any) -> None:

@@ -41,6 +41,14 @@ def test_each_package_is_typed(wheel: list[str]) -> None:
         assert f"{package}/py.typed" in wheel
 
 
+def test_wheel_has_the_pages_and_the_skill(wheel: list[str]) -> None:
+    pages = {f"ptc/_docs/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert pages <= set(wheel)
+    assert "ptc/_docs/skills/write-ptc-scripts/SKILL.md" in wheel
+    assert "ptc/_docs/llms.txt" in wheel
+    assert "ptc/_docs/elsewhere/readme.md" in wheel
+
+
 def test_top_level_of_the_repository_has_only_expected_entries() -> None:
     wanted = {"pyproject.toml", "ptc", "bindings", "tools", "tests", "samples", "README.md"}
     also = {"LICENSE", "CHANGELOG.md", "docs"}

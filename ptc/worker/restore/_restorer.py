@@ -1,0 +1,318 @@
+"""The restorer: a process that traces the workers of a zygote and restores them after their runs.
+
+Rule 1: it never runs a script, and holds no descriptor of the host but the socket of its requests.
+    Not tested yet.
+Rule 2: a worker that is not certainly as it was is killed; the zygote reports its exit as any
+    other. Not tested yet.
+Rule 3: if it ends, the kernel kills the workers that it traces. Not tested yet.
+
+A worker's life: it hands its descriptors over (`_hand_over`), locks itself down, rehearses, and
+makes the call `MARK`, at which its filter stops it for its tracer. The restorer takes its image and
+lets it go on: it announces itself to the host and waits for a program. When the host asks, the
+restorer stops it wherever it is, writes the image back, and lets it make the call again.
+
+Requests are datagrams of JSON: ``{"restore": number}``, and ``{"report": true}``, which is answered
+with counts. Success needs no answer: the worker announces itself again.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ..kernel import _libc, _seccomp, _trace
+from ._hand_over import FIRST_MESSAGE_FDS
+from ._image import Files, Image, Template, Unlike
+
+__all__ = ["Restorer", "start_restorer"]
+
+_MESSAGE_BYTES = 4096
+_HIGH_FD = 16
+_RSEQ_BYTES = 32
+_O_PATH_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_SFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
+_SIGNALFD4 = 289
+"""x86-64."""
+_ABORTED = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Restorer:
+    """A zygote's handle of its restorer."""
+
+    pid: int
+    workers: socket.socket
+    """The socket on which new workers hand themselves over."""
+    host: socket.socket
+    """The host's end of the socket of requests; sent to it with the hello."""
+
+
+@dataclass(slots=True)
+class _Traced:
+    number: int
+    tracee: _trace.Tracee
+    files: Files
+    cpu: int
+    image: Image | None = None
+    spoilt: str = ""
+    """Why it cannot be restored after this run."""
+
+
+def start_restorer(proc: int, *, verify: bool) -> Restorer:
+    """Fork the restorer from a zygote that has not dropped its access to files yet.
+
+    Args:
+        proc: Descriptor of /proc; closed here.
+        verify: Compare all of a worker's memory after each restoring, for tests.
+
+    Raises:
+        OSError: If the kernel refuses it.
+    """
+    if not _trace.supported():
+        raise OSError(0, "this machine's registers are not known")
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    host, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = _libc.fork()
+    if pid == 0:
+        try:
+            _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+            _close_others({proc, near.fileno(), ours.fileno()})
+            _Server(proc, near, ours, verify=verify).serve()
+        finally:
+            os._exit(1)
+    near.close()
+    ours.close()
+    os.close(proc)
+    return Restorer(pid, _move_high(far), _move_high(host))
+
+
+def _move_high(sock: socket.socket) -> socket.socket:
+    """Give a socket another number: workers and their jail use fixed low ones."""
+    with sock:
+        return socket.socket(fileno=fcntl.fcntl(sock, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD))
+
+
+def _close_others(kept: set[int]) -> None:
+    first = 0
+    for fd in sorted(kept):
+        _libc.close_range(first, fd - 1)
+        first = fd + 1
+    _libc.close_range(first)
+
+
+def _outer_pid(proc: int, pidfd: int) -> str:
+    """Return the process id under which `proc` lists a process; it is of another namespace."""
+    fd = os.open(f"self/fdinfo/{pidfd}", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+    try:
+        text = os.read(fd, _MESSAGE_BYTES)
+    finally:
+        os.close(fd)
+    return str(int(text.partition(b"\nPid:")[2].split(None, 1)[0]))
+
+
+def _open_signals() -> int:
+    """Block SIGCHLD and return a descriptor that is readable when one arrives."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    mask = ctypes.create_string_buffer(struct.pack("=Q", 1 << (signal.SIGCHLD - 1)), 8)
+    return _libc.syscall(_SIGNALFD4, _ABORTED, ctypes.addressof(mask), 8, _SFD_FLAGS)
+
+
+class _Server:
+    """Server of the host's requests, the workers' messages and their stops."""
+
+    def __init__(
+        self, proc: int, workers: socket.socket, host: socket.socket, *, verify: bool
+    ) -> None:
+        self._proc, self._workers, self._host, self._verify = proc, workers, host, verify
+        self._template = Template()
+        self._by_pid: dict[int, _Traced] = {}
+        self._by_number: dict[int, _Traced] = {}
+        self._counts: Counter[str] = Counter()
+        self._restartable = _restartable_area()
+        self._signals = _open_signals()
+
+    def serve(self) -> NoReturn:
+        """Serve until the zygote or the host closes its socket; the workers die with this."""
+        poll = select.poll()
+        workers, host, signals = self._workers.fileno(), self._host.fileno(), self._signals
+        for fd in (workers, host, signals):
+            poll.register(fd, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poll.poll()}
+            if signals in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(signals, _MESSAGE_BYTES)
+                self._handle_stops()
+            if host in ready:
+                self._request()
+            if workers in ready:
+                self._adopt()
+
+    # --- new workers -------------------------------------------------------------------------
+
+    def _adopt(self) -> None:
+        """Trace a worker that hands itself over, and open its files."""
+        size = array.array("i").itemsize
+        data, ancillary, _, _ = self._workers.recvmsg(
+            _MESSAGE_BYTES, socket.CMSG_SPACE(FIRST_MESSAGE_FDS * size)
+        )
+        if not data:
+            os._exit(0)
+        fds = array.array("i")
+        for level, kind, payload in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                fds.frombytes(payload[: len(payload) - len(payload) % size])
+        if len(fds) != FIRST_MESSAGE_FDS:
+            for fd in fds:
+                os.close(fd)
+            return
+        message = json.loads(data)
+        with socket.socket(fileno=fds[2]) as reply:
+            try:
+                self._trace_worker(message, fds[0], fds[1])
+            except OSError as error:
+                self._counts[f"not traced: {error}"] += 1
+                os.close(fds[0])
+                os.close(fds[1])
+                reply.send(b"-")
+            else:
+                reply.send(b"+")
+
+    def _trace_worker(self, message: dict[str, Any], tracker: int, wire: int) -> None:
+        pid = message["pid"]
+        pidfd = os.pidfd_open(pid)
+        opened: list[int] = []
+        try:
+            folder = os.open(_outer_pid(self._proc, pidfd), _O_PATH_DIRECTORY, dir_fd=self._proc)
+            opened.append(folder)
+            for name, flags in (
+                ("mem", os.O_RDWR),
+                ("pagemap", os.O_RDONLY),
+                ("maps", os.O_RDONLY),
+                ("fd", os.O_RDONLY | os.O_DIRECTORY),
+                ("clear_refs", os.O_WRONLY),
+            ):
+                opened.append(os.open(name, flags | os.O_CLOEXEC, dir_fd=folder))
+            tracee = _trace.Tracee(pid)
+        except OSError:
+            for fd in opened:
+                os.close(fd)
+            raise
+        finally:
+            os.close(pidfd)
+        os.close(opened.pop(0))
+        files = Files(tracker, socket.socket(fileno=wire), *opened)
+        traced = _Traced(message["number"], tracee, files, message["cpu"])
+        self._by_pid[pid] = self._by_number[traced.number] = traced
+
+    # --- stops that were not asked for ---------------------------------------------------------
+
+    def _handle_stops(self) -> None:
+        """Handle every worker that stopped or exited by itself."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | _trace.WALL)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            traced = self._by_pid.get(pid)
+            if traced is not None:
+                self._handle_stop(traced, status)
+
+    def _handle_stop(self, traced: _Traced, status: int) -> None:
+        if not os.WIFSTOPPED(status):
+            self._forget(traced)
+            return
+        with contextlib.suppress(ProcessLookupError):  # killed meanwhile: its exit follows
+            event = _trace.event_of(status)
+            if event == _trace.EVENT_SECCOMP and traced.image is None:
+                self._prepare(traced)
+            elif event:
+                traced.spoilt = traced.spoilt or "it made a call that cannot be undone"
+                traced.tracee.resume()
+            else:
+                traced.spoilt = traced.spoilt or "it received a signal"
+                traced.tracee.resume(os.WSTOPSIG(status))
+
+    def _prepare(self, traced: _Traced) -> None:
+        """Take the image of a new worker at its mark; its earlier calls are of no interest."""
+        try:
+            if not traced.spoilt and _trace.Registers(traced.tracee.pid).call == _seccomp.MARK:
+                traced.image = Image(traced.tracee, traced.files, traced.cpu, self._template)
+                self._counts["images"] += 1
+        except (Unlike, OSError) as error:
+            traced.spoilt = f"no image: {error}"
+        traced.tracee.resume()
+
+    def _forget(self, traced: _Traced) -> None:
+        del self._by_pid[traced.tracee.pid], self._by_number[traced.number]
+        traced.files.close()
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _request(self) -> None:
+        data = self._host.recv(_MESSAGE_BYTES)
+        if not data:
+            os._exit(0)
+        message = json.loads(data)
+        if "report" in message:
+            self._host.send(json.dumps(dict(self._counts)).encode())
+            return
+        traced = self._by_number.get(message["restore"])
+        if traced is None:
+            return
+        try:
+            self._restore(traced)
+            self._counts["restored"] += 1
+        except (Unlike, OSError) as error:
+            self._counts[f"replaced: {error}"] += 1
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(traced.tracee.pid, signal.SIGKILL)
+
+    def _restore(self, traced: _Traced) -> None:
+        if traced.spoilt or traced.image is None:
+            raise Unlike(traced.spoilt or "it has no image")
+        self._expect(traced, traced.tracee.interrupt(), _trace.EVENT_STOP)
+        traced.image.restore()
+        if self._verify:
+            self._compare(traced.image)
+        traced.tracee.resume()
+        self._expect(traced, traced.tracee.wait(), _trace.EVENT_SECCOMP)
+        traced.image.check_mark()
+        traced.tracee.resume()
+
+    def _expect(self, traced: _Traced, status: int, event: int) -> None:
+        if os.WIFSTOPPED(status):
+            if _trace.event_of(status) == event:
+                return
+            raise Unlike(f"it stopped otherwise ({status:#x})")
+        self._forget(traced)
+        raise ProcessLookupError("it exited")
+
+    def _compare(self, image: Image) -> None:
+        start = image.thread_area + self._restartable
+        bad = image.differing_pages((start, start + _RSEQ_BYTES))
+        self._counts["compared"] += 1
+        if bad:
+            self._counts["differing pages"] += len(bad)
+            raise Unlike(f"{len(bad)} pages differ")
+
+
+def _restartable_area() -> int:
+    """Return the offset of the area of restartable sequences in the data of a thread."""
+    try:
+        return ctypes.c_ssize_t.in_dll(ctypes.CDLL(None), "__rseq_offset").value
+    except ValueError:
+        return 0

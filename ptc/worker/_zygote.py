@@ -27,7 +27,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
@@ -42,21 +42,22 @@ from ._prepare import prepare_runtime, redirect_output
 from ._probe import probe_layers
 from ._runtime import Runtime
 from ._wire import Wire
-from ._worker_jail import enter_worker_jail
+from ._worker_jail import confine_worker, enter_worker_jail, lock_down
 from .kernel._libc import fork
+from .restore._hand_over import LIFETIMES, hand_over, reach_mark, reserve_room
 
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
 
 
-def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
+def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore: str = "") -> None:
     """Prepare, enter the jail, send hello and serve until the host closes the control socket."""
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
     try:
         runtime = prepare_runtime(packages)
-        jail = enter_zygote_jail(isolation, control.fileno())
+        jail = enter_zygote_jail(isolation, control.fileno(), restore)
         layers = probe_layers(jail)
         require_layers(layers)
         if packages:
@@ -69,9 +70,11 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
     _send(
         control,
         {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
-        (myself,),
+        (myself,) if jail.restorer is None else (myself, jail.restorer.host.fileno()),
     )
     os.close(myself)
+    if jail.restorer is not None:
+        jail.restorer.host.close()
     _Server(control, runtime, jail).serve()
 
 
@@ -183,12 +186,31 @@ class _Server:
         try:
             self._control.detach()
             signal.signal(PLACE_SIGNAL, self._runtime.report_place)
+            if self._jail.restorer is not None and hand_over(
+                self._jail.restorer, wire_fd, message["fork"], message["cpu"]
+            ):
+                self._serve_repeatedly(message, wire_fd)
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)
         finally:
             # No unwinding, no __del__, no atexit: no more code of the script runs.
             os._exit(0)
+
+    def _serve_repeatedly(self, message: dict[str, Any], wire_fd: int) -> NoReturn:
+        """Serve runs, after each of which the restorer puts this process back to its mark."""
+        reserve_room()
+        cpu = message["cpu"]
+        sock = confine_worker(self._jail, wire_fd, message["memory"], cpu, LIFETIMES * cpu)
+        lock_down(self._jail, traced=True)
+        self._runtime.warm()
+        wire = Wire(sock)
+        reach_mark()
+        wire.send(Kind.READY, b"[]")
+        self._runtime.serve(wire)
+        # The host decides what follows: it has this process restored or killed.
+        while True:
+            wire.receive(spin=False)
 
     def _take_listener(self) -> None:
         """Receive the listener of a worker that has entered its jail."""

@@ -152,7 +152,9 @@ class Run:
             if self._outcome.events.log is not None:
                 self._outcome.events.log.flush()
             # Deferred until the result is on its way: hanging up takes system calls.
-            self._resources.reactor.call_later(0, worker.hang_up)
+            ended = self._outcome.status in {"completed", "failed"}
+            release = worker.release_to_pool if ended else worker.hang_up
+            self._resources.reactor.call_later(0, release)
         if self._outcome.value.large is not None:
             await self._truncate_value()
         await self._outcome.files.store(self._resources.attachments)
@@ -255,7 +257,8 @@ class Run:
     def _close(self, status: Status) -> None:
         """Stop everything that belongs to the run; called once, when it finishes."""
         self._clocks.finish()
-        if status != "completed" and self._worker is not None:
+        reported = self._worker is not None and self._worker.has_ended and status == "failed"
+        if status != "completed" and self._worker is not None and not reported:
             self._worker.kill()
         self._calls.scheduler.stop()
 

@@ -251,6 +251,8 @@ class Pool:
         """Request as many workers as are missing."""
         if self._closing or self._zygote is None or not self._zygote.alive:
             return
+        if self._restores and not self._waiting and len(self._workers) >= self.target:
+            return  # those in use come back
         wanted = self.target + self._waiting.count(self._memory_bytes)
         while (
             len(self._ready) + self._pending_forks < wanted and self._pending_forks < 2 * self._size
@@ -272,11 +274,33 @@ class Pool:
                 self._fork_failed(memory_bytes, str(error))
             return False
         worker = ProcessWorker(number, sock, self.reactor, memory_bytes)
+        self._workers[number] = worker
+        self._expect_ready(worker)
+        if zygote.restores:
+            worker.give_back = lambda: self._take_back(worker)
+        return True
+
+    def _expect_ready(self, worker: ProcessWorker) -> None:
+        """Handle the first frame of a worker that is new, or as new."""
         worker.on_frame = lambda kind, _message, _size: self._on_first_frame(worker, kind)
         worker.on_fault = lambda error: self._on_first_fault(worker, error)
-        self._workers[number] = worker
-        self._unready.add(number)
-        return True
+        self._unready.add(worker.id)
+
+    def _take_back(self, worker: ProcessWorker) -> bool:
+        """Have a worker restored after its run; return False if it has to be replaced."""
+        own = worker.memory_bytes == self._memory_bytes
+        if self._closing or self._zygote is None or not own or not worker.killable:
+            return False
+        if len(self._ready) >= self.target + self._size:
+            return False
+        worker.renew()
+        self._expect_ready(worker)
+        self._pending_forks += 1
+        if self._zygote.restore(worker.id):
+            return True
+        self._unready.discard(worker.id)
+        self._pending_forks -= 1
+        return False
 
     def _on_first_frame(self, worker: ProcessWorker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
@@ -308,9 +332,13 @@ class Pool:
         delays another run.
         """
         for worker in self._unrehearsed:
-            if worker.state is State.IDLE and not worker.eof:
+            if worker.state is State.IDLE and not worker.eof and not self._restores:
                 worker.send((Kind.REHEARSE, b"[]"))
         self._unrehearsed.clear()
+
+    @property
+    def _restores(self) -> bool:
+        return self._zygote is not None and self._zygote.restores
 
     def _on_first_fault(self, worker: ProcessWorker, error: Exception) -> None:
         # Its exit follows, which counts as a failed fork.

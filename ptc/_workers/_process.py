@@ -12,10 +12,11 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .._core._reactor import Reactor
-from .._wire._protocol import PLACE_SIGNAL
+from .._wire._protocol import PLACE_SIGNAL, State
 from ._worker import Exit, Worker
 
 __all__ = ["ProcessWorker"]
@@ -29,12 +30,15 @@ by clock_getcpuclockid(3)."""
 class ProcessWorker(Worker):
     """A forked worker: its socket, its pidfd and the state of its run."""
 
-    __slots__ = ("_pidfd",)
+    __slots__ = ("_cpu_before", "_pidfd", "give_back")
 
     def __init__(
         self, number: int, sock: socket.socket, reactor: Reactor, memory_bytes: int
     ) -> None:
         self._pidfd: int | None = None
+        self._cpu_before = 0.0
+        self.give_back: Callable[[], bool] = lambda: False
+        """Has it restored for another run; False if it has to be killed."""
         super().__init__(number, sock, reactor, memory_bytes)
 
     @property
@@ -55,7 +59,9 @@ class ProcessWorker(Worker):
             pid = int(text.partition("\nPid:")[2].split(None, 1)[0])
             # -1 for a reaped process. At worst the clock of a process that reuses the pid is read;
             # nothing is done to that process.
-            return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) if pid > 0 else None
+            if pid <= 0:
+                return None
+            return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) - self._cpu_before
         except (OSError, ValueError, IndexError):
             return None
 
@@ -78,6 +84,16 @@ class ProcessWorker(Worker):
         if self._pidfd is not None and self.exit is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def release_to_pool(self) -> None:
+        """End its use by a run: have it restored if that is possible, kill it otherwise."""
+        if self.state is not State.ENDED or not self.is_quiet or not self.give_back():
+            self.hang_up()
+
+    def renew(self) -> None:
+        """Make it as new, before it announces itself again."""
+        self._cpu_before += self.cpu_seconds() or 0.0
+        self.begin_anew()
 
     def wait(self) -> None:
         """Wait briefly for the exit of a killed worker after the death of its zygote."""

@@ -149,6 +149,16 @@ class ZygoteShare:
             self.forget(number)
             raise
 
+    def restore(self, number: int) -> bool:
+        """Have a worker restored; False if it cannot be."""
+        restorer, there = self._shared.zygote.restorer, self._numbers.get(number)
+        return restorer is not None and there is not None and restorer.restore(there)
+
+    @property
+    def restores(self) -> bool:
+        """True if workers are restored after their runs."""
+        return self._shared.zygote.restorer is not None
+
     def kill(self, number: int) -> None:
         """Have the zygote kill a worker, for lack of its pidfd."""
         there = self._numbers.get(number)

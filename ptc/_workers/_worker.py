@@ -219,6 +219,31 @@ class Worker(ABC):
             self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
         return True
 
+    @property
+    def has_ended(self) -> bool:
+        """True if it has sent the last frame of its run."""
+        return self.state is State.ENDED
+
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing is left to send or to handle, and no part of a frame was received."""
+        waiting = self._frames is not None or self._held or self._backlog
+        return (
+            not waiting and not self.eof and self.exit is None and not self._decoder.pending_bytes
+        )
+
+    def begin_anew(self) -> None:
+        """Forget the run that ended: the next frame is that of a new worker."""
+        self.state = State.FORKED
+        self.eager = False
+        self.decode_limits = {}
+        self.on_oversized = lambda _kind, _size: None
+        self.on_end = lambda: None
+
+    def release_to_pool(self) -> None:
+        """End its use by a run."""
+        self.hang_up()
+
     def hang_up(self) -> None:
         """Kill it and close the stream: nothing more is read from it."""
         self.kill()

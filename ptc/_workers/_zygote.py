@@ -24,6 +24,7 @@ from .._core._arguments import nearest
 from .._core._reactor import Reactor, Stop
 from .._facts import Layer
 from ..errors import SetupError, UsageError
+from ._restore import RestorerClient, chosen
 from ._worker import Exit
 
 __all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
@@ -91,6 +92,7 @@ class Zygote:
         self._stop: Stop | None = None
         self._answered = anyio.Event()
         self._hello: Hello | None = None
+        self._restorer: RestorerClient | None = None
         self._fault = ""
         self.was_killed = False
         """True if it died during its start, and gave no reason."""
@@ -145,7 +147,7 @@ class Zygote:
             # -I would be these and -E, but -E drops PYTHONHASHSEED, the only variable set here.
             [
                 *(sys.executable, "-P", "-s", "-S", str(entry)),
-                *(str(control_fd), self._isolation, ",".join(self._packages)),
+                *(str(control_fd), self._isolation, ",".join(self._packages), chosen()),
                 *folders,
             ],
             env={"PYTHONHASHSEED": "0"},
@@ -209,6 +211,11 @@ class Zygote:
         if self._control is not None:
             self._on_gone()
 
+    @property
+    def restorer(self) -> RestorerClient | None:
+        """The restorer of its workers; None if they are not restored."""
+        return self._restorer
+
     def kill(self, number: int) -> None:
         """Have the zygote kill a worker, for lack of its pidfd."""
         if self._control is not None:
@@ -231,6 +238,9 @@ class Zygote:
             select.select([self._pidfd], [], [], _END_SECONDS)
             os.close(self._pidfd)
             self._pidfd = None
+        if self._restorer is not None:
+            self._restorer.close()
+            self._restorer = None
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -258,7 +268,9 @@ class Zygote:
         size = array.array("i").itemsize
         try:
             # recvmsg is safe here: the zygote runs no script, and it sends pidfds.
-            data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(size))
+            data, ancillary, _, _ = self._control.recvmsg(
+                _MESSAGE_BYTES, socket.CMSG_SPACE(2 * size)
+            )
         except (BlockingIOError, InterruptedError):
             return False
         except ConnectionResetError:
@@ -298,6 +310,8 @@ class Zygote:
                 self._answered.set()
                 return
             hello, self._pidfd = message["hello"], fds[0]
+            if len(fds) > 1:
+                self._restorer = RestorerClient(fds[1])
             self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])
             self._answered.set()
         else:

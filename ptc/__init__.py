@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ._session._blocking_iterator import BlockingElementStream as BlockingElementStream
     from ._session._blocking_iterator import BlockingExtraction as BlockingExtraction
     from ._session._session import Session
+    from ._telemetry._settings import Telemetry as Telemetry
     from ._tools._allow import Allow as Allow
     from ._tools._approval import ApprovalRequest, Decision
     from ._tools._cache import Cache as Cache
@@ -137,6 +138,7 @@ __all__ = [
     "TaskHandle",
     "TaskRequest",
     "TaskResult",
+    "Telemetry",
     "TextContent",
     "Tool",
     "ToolCall",
@@ -206,6 +208,7 @@ __getattr__, __dir__ = lazy_exports(
         "_runs._violation": ["Violation"],
         "_runs._webhook": ["Webhook", "WebhookDelivery"],
         "_session._session": ["Session"],
+        "_telemetry._settings": ["Telemetry"],
         "_tools._allow": ["Allow"],
         "_tools._approval": ["ApprovalRequest", "Decision"],
         "_tools._cache": ["Cache"],

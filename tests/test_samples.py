@@ -36,6 +36,7 @@ PROGRAMS = {
         "timed_out None ({'first_page': [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]},) 'thinking\\n'",
     ],
     "programs/mcp_client.py": ["{'a.py': 2}"],
+    "programs/telemetry.py": ["invoke_workflow total.py completed", "execute_tool price succeeded"],
     "programs/extract_invoices.py": [
         "harbour: 2025-04-17 Harbour Supply Co.: 163.25 EUR",
         "repaired: quotes, surrounding_text, trailing_comma",
@@ -151,6 +152,8 @@ def test_every_file_in_samples_is_run_by_a_test() -> None:
 def test_sample_prints_its_expected_lines(name: str) -> None:
     if name == "programs/mcp_client.py":
         pytest.importorskip("mcp")
+    if name == "programs/telemetry.py":
+        pytest.importorskip("opentelemetry.sdk")
     done = python(f"samples/{name}")
     assert done.returncode == 0, done.stderr
     for line in PROGRAMS[name]:

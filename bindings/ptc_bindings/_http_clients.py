@@ -199,7 +199,7 @@ def _read_checked(file: Path, root: Path) -> bytes:
     """Read the file. Raises `UsageError` if anybody but the operator could have written it."""
     try:
         # Non-blocking: a pipe of that name must not stop the server.
-        with open(os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
+        with open(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as opened:
             # Of the open file: its name may mean another one by now.
             found = os.fstat(opened.fileno())
             _check_owner(file, found)
@@ -224,6 +224,8 @@ def _check_owner(file: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         msg = f"--tokens: {file} is not a file"
         raise ptc.UsageError(msg)
+    if os.name == "nt":  # It has neither owners of this kind nor these permissions.
+        return
     if found.st_uid not in (os.geteuid(), 0):
         msg = f"--tokens: {file} belongs to another user (uid {found.st_uid}); own it yourself"
         raise ptc.UsageError(msg)

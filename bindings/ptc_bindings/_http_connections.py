@@ -13,7 +13,6 @@ Rule 3: at the maximum, the oldest connection without a request makes room.
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 import struct
 from collections import OrderedDict
@@ -39,7 +38,7 @@ class _Connections:
 
     def __init__(self) -> None:
         # Workers and files need descriptors, too.
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        soft = _most_descriptors()
         self.most = min(_MAX_CONNECTIONS, soft // 2) if soft > 0 else _MAX_CONNECTIONS
         self.open: OrderedDict[Connection, None] = OrderedDict()
 
@@ -51,6 +50,15 @@ class _Connections:
         if idle is not None:
             idle.abort()
         return idle is not None
+
+
+def _most_descriptors() -> int:
+    """Return how many descriptors this process may have; 0 or less: as many as it wants."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 class Connection(H11Protocol):

@@ -25,6 +25,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from uvicorn import Config, Server
 
 import ptc
+from ptc._core._signals import receive_signals
 
 from ._capacity import Capacity
 from ._client_scope import ClientScope
@@ -121,7 +122,7 @@ async def run_http_server(
             gate = Gate(clients, routes, hosts=options.hosts, origins=options.origins)
             server = _Uvicorn(_uvicorn_config(gate))
             # Before the address is reported: a signal may follow at once.
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            with receive_signals(signal.SIGINT, signal.SIGTERM) as signals:
                 group.start_soon(server.serve, [listener])
                 group.start_soon(_warm_up, session, report)
                 await server.listening.wait()

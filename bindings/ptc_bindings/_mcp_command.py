@@ -174,7 +174,9 @@ async def _warm_up(session: ptc.Session) -> None:
 async def _end_on_signal(session: ptc.Session) -> None:
     import anyio
 
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    from ptc._core._signals import receive_signals
+
+    with receive_signals(signal.SIGINT, signal.SIGTERM) as signals:
         async for number in signals:
             with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                 await session.aclose()

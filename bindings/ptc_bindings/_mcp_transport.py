@@ -31,6 +31,8 @@ _TAIL_BYTES = 4_000
 _CHUNK = 65_536
 _INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 _EXIT_SECONDS = 2.0
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""Windows has no other way to end a process."""
 _CONNECT_SECONDS = 15.0
 _SILENCE_SECONDS = 900.0
 
@@ -150,7 +152,7 @@ async def _stop(process: Process) -> None:
     assert process.stdin is not None  # noqa: S101  # a pipe by default
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
+    for number in (None, signal.SIGTERM, _KILL):
         if number is not None:
             _signal(process, number)
         with anyio.move_on_after(_EXIT_SECONDS):
@@ -159,7 +161,7 @@ async def _stop(process: Process) -> None:
                 await anyio.sleep(0.01)
             break
     # Processes that it left behind.
-    _signal(process, signal.SIGKILL)
+    _signal(process, _KILL)
     # anyio closes a process only after its pipes, which an orphan may hold open.
     with anyio.move_on_after(_EXIT_SECONDS):
         await process.aclose()
@@ -167,7 +169,10 @@ async def _stop(process: Process) -> None:
 
 def _signal(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
+        if os.name == "nt":  # It has no process groups: children that were left behind live on.
+            process.kill()
+        else:
+            os.killpg(process.pid, number)
 
 
 @asynccontextmanager

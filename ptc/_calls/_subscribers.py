@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from .._records._result import RunEvent
 
-__all__ = ["EventSink", "SessionSubscriber", "join_subscribers"]
+__all__ = ["EventSink", "SessionSubscriber", "join_subscribers", "without_last"]
 
 EventSink: TypeAlias = Callable[[RunEvent], None]
 """Receives each event in the event loop; must return at once."""
@@ -36,13 +36,27 @@ class SessionSubscriber:
             _log.exception("on_event of the session failed; it receives no further events")
 
 
+class _Pair:
+    """Two subscribers, of which the first never raises."""
+
+    __slots__ = ("first", "second")
+
+    def __init__(self, first: EventSink, second: EventSink) -> None:
+        self.first = first
+        self.second = second
+
+    def __call__(self, event: RunEvent) -> None:
+        self.first(event)
+        self.second(event)
+
+
 def join_subscribers(first: EventSink | None, second: EventSink | None) -> EventSink | None:
     """Return a function that passes each event to both; None if there is none."""
     if first is None or second is None:
         return first or second
+    return _Pair(first, second)
 
-    def both(event: RunEvent) -> None:
-        first(event)
-        second(event)
 
-    return both
+def without_last(sink: EventSink) -> EventSink | None:
+    """Return a joined subscriber without the last one, which raised; None if it was alone."""
+    return sink.first if isinstance(sink, _Pair) else None

@@ -303,7 +303,13 @@ class ApprovalDialog:
 
 
 def _drop_typed_ahead() -> None:
-    import termios
+    try:
+        import termios
+    except ImportError:
+        import msvcrt
 
+        while msvcrt.kbhit():  # type: ignore[attr-defined]  # Windows
+            msvcrt.getwch()  # type: ignore[attr-defined]  # Windows
+        return
     with suppress(termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -276,17 +275,14 @@ class _Run:
 
     async def _watch(self, extraction: Extraction[Any], scope: anyio.CancelScope) -> None:
         """Finish the requests in flight at the first signal; cancel them at the second."""
-        import anyio
-
+        from .._core._signals import receive_signals
         from ._extract_progress import describe_stop
         from ._signals import stop_signals
 
-        if sys.platform == "win32":
-            return
         handled = stop_signals()
         if not handled:
             return
-        with anyio.open_signal_receiver(*handled) as signals:
+        with receive_signals(*handled) as signals:
             async for number in signals:
                 if self.signal is not None:
                     scope.cancel()

@@ -9,7 +9,6 @@ Rule 2: whenever the run can be continued, the command that does so is printed.
 from __future__ import annotations
 
 import signal
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -156,10 +155,9 @@ class GuardedRun:
         failure: PtcError | None = None
         async with anyio.create_task_group() as group:
             self._scope = anyio.CancelScope()
-            if sys.platform != "win32":
-                group.start_soon(self._watch)
-                # Let the watcher install its handler before the run starts.
-                await anyio.lowlevel.checkpoint()
+            group.start_soon(self._watch)
+            # Let the watcher install its handler before the run starts.
+            await anyio.lowlevel.checkpoint()
             try:
                 with self._scope:
                     result = await self._run(start)
@@ -238,14 +236,13 @@ class GuardedRun:
 
     async def _watch(self) -> None:
         """Close the session at the first signal. A second one reaches Python's own handler."""
-        import anyio
-
+        from .._core._signals import receive_signals
         from ._signals import stop_signals
 
         handled = stop_signals()
         if not handled:
             return
-        with anyio.open_signal_receiver(*handled) as signals:
+        with receive_signals(*handled) as signals:
             async for number in signals:
                 leaves_question = self._dialog is not None and number == signal.SIGINT
                 if leaves_question and self._dialog is not None and self._dialog.interrupt():

@@ -15,7 +15,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def user_name() -> str:
     """Return the name of the operating system's user, for the record of a decision."""
-    import pwd
+    try:
+        import pwd
+    except ImportError:
+        return os.getlogin()  # Windows: it asks the system, as below
 
     number = os.getuid()
     try:

@@ -266,6 +266,10 @@ def open_session(
         arguments: dict[str, Any] = {"workers": workers, **session_arguments(settings)}
         if artifacts is not None:
             arguments["artifacts"] = artifacts
+        if arguments["telemetry"]:
+            from .._telemetry._export import export_from_environment
+
+            arguments["telemetry"] = export_from_environment()
         session = Session(**{**arguments, **options})
     except UsageError as error:
         raise settings.explain(error) from None

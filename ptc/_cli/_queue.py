@@ -118,8 +118,8 @@ def tenant(
 
 _QUEUE_HELP = """Show the queue: its tenants, its workers, and runs that no worker can execute.
 
-A run waits for ever if no worker has its tools, with the same schemas and flags; the last table
-names the tools that are missing or different.
+A run waits for ever if no worker has its tools, with the same schemas and flags, and the engine
+that started it, if one has. The last table names what is missing or different.
 """
 
 
@@ -162,7 +162,7 @@ def queue(*, settings: Settings, as_json: bool) -> int:
     )
     if status.unserved:
         rows = [(run_id, ", ".join(names)) for run_id, names in status.unserved.items()]
-        write_table(output, (("run without a worker", ""), ("tools", "wrap")), rows)
+        write_table(output, (("run without a worker", ""), ("needs", "wrap")), rows)
     return COMPLETED
 
 

@@ -19,7 +19,8 @@ __all__ = ["command"]
 _HELP = """Compile the WebAssembly interpreter and prepare its memory, once on this machine.
 
 The engine wasm does this at its first script, which then waits for about a minute. The results are
-kept in the user's cache folder (XDG_CACHE_HOME). Run it in the build of a container image.
+kept in the user's cache folder (XDG_CACHE_HOME). Run it in the build of a container image. It also
+removes entries of the cache that have not been used for 90 days, and the oldest beyond 8 snapshots.
 
 \b
 Examples:
@@ -35,7 +36,7 @@ _USUAL_SECONDS = 60.0
 def command(*, settings: Settings) -> int:
     """Run the command; `_HELP` is its help text."""
     from .._runs._packages import validate_packages
-    from .._workers.wasm._module import cache_folder
+    from .._workers.wasm._cache import cache_folder, clean_cache, describe_cache
     from .._workers.wasm._snapshot import load_snapshot
     from ._terminal import standard_error
 
@@ -50,9 +51,14 @@ def command(*, settings: Settings) -> int:
         if watcher.ident is not None:
             watcher.join()
     took = time.monotonic() - started
-    standard_error().line(
-        f"{snapshot.interpreter.name} is ready in {cache_folder()} ({took:.1f} s)", "green"
-    )
+    folder, output = cache_folder(), standard_error()
+    removed = clean_cache(folder)
+    output.line(f"{snapshot.interpreter.name} is ready in {folder} ({took:.1f} s)", "green")
+    output.line(f"the cache keeps {describe_cache(folder)}")
+    if removed.entries:
+        output.line(
+            f"removed {removed.entries} unused entries of the cache ({removed.size / 1e6:,.0f} MB)"
+        )
     return COMPLETED
 
 

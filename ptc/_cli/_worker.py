@@ -175,7 +175,9 @@ async def _work(
 async def _stop_on_signal(running: Worker, drain_seconds: float) -> None:
     import anyio
 
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    from .._core._signals import receive_signals
+
+    with receive_signals(signal.SIGTERM, signal.SIGINT) as signals:
         await signals.__anext__()
         await running.drain()
         with anyio.move_on_after(drain_seconds):

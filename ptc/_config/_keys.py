@@ -261,6 +261,13 @@ KEYS: dict[str, Key] = {
             most=10**12 - 1,
         ),
         Key(
+            "telemetry",
+            "flag",
+            "Export spans and metrics by OTLP, as the variables OTEL_* configure it (pip install "
+            "'ptc-host[otel]').",
+            *(False, "--otel/--no-otel"),
+        ),
+        Key(
             "max_attempts",
             "number",
             "Times that a run may be started without reaching its end or a pause.",

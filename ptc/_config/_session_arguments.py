@@ -13,6 +13,7 @@ from .._core._arguments import mapping_of, path_of
 from .._records._limits import CEILING, Limits
 from .._records._result import RunEvent
 from .._runs._announce import OnApproval
+from .._telemetry._settings import TelemetryOption
 from .._tools._allow_text import parse_allow
 from .._tools._approval import Approver
 from .._tools._toolset import Toolset, installed_toolset
@@ -49,6 +50,7 @@ class ApplicationOptions(TypedDict, total=False):
     on_event: Callable[[RunEvent], None] | None
     record_direct_calls: bool
     programs: str | Path | None
+    telemetry: TelemetryOption
 
 
 def configured_arguments(
@@ -130,6 +132,8 @@ def session_arguments(
         "model": settings["model"],
         "agents": settings.paths("agents"),
         "untrusted": settings["untrusted"],
+        # Unset: the application decides by configuring a provider.
+        "telemetry": settings["telemetry"] if settings.is_set("telemetry") else None,
     }
 
 

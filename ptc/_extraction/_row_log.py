@@ -13,7 +13,6 @@ Rule 3: One process at a time writes the file.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import sys
@@ -26,6 +25,7 @@ import anyio
 import anyio.to_thread
 
 from .._core import _json
+from .._core._folder import lock_file, open_file, open_folder, pread, pwrite, sync_folder
 from ..errors import SetupError, UsageError
 
 __all__ = ["RowEntry", "RowLog", "write_error"]
@@ -122,13 +122,13 @@ class RowLog:
     def read(self, name: str) -> dict[str, Any]:
         """Return the recorded row of the id `name`."""
         entry = self.entries[name]
-        row: dict[str, Any] = _json.loads(os.pread(self._fd, entry.size, entry.offset))
+        row: dict[str, Any] = _json.loads(pread(self._fd, entry.size, entry.offset))
         return row
 
     def read_all(self) -> Iterator[dict[str, Any]]:
         """Iterate over the rows in the order of the file, the last one of each id."""
         for entry in sorted(self.entries.values(), key=lambda entry: entry.offset):
-            yield _json.loads(os.pread(self._fd, entry.size, entry.offset))
+            yield _json.loads(pread(self._fd, entry.size, entry.offset))
 
     async def append(self, row: Mapping[str, Any]) -> None:
         """Write a row; it is on the disk when this returns.
@@ -161,7 +161,7 @@ class RowLog:
     def _write(self, data: bytes) -> None:
         rest, offset = memoryview(data), self._end
         while rest:
-            count = os.pwrite(self._fd, rest, offset)
+            count = pwrite(self._fd, rest, offset)
             rest, offset = rest[count:], offset + count
         os.fsync(self._fd)
 
@@ -172,23 +172,24 @@ class RowLog:
         draft = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         draft.unlink(missing_ok=True)
         # O_EXCL: in a shared folder, somebody may have put a link there.
-        fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = open_file(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Rows that only their owner may read stay so.
-            os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
+            lock_file(fd)
+            if os.name != "nt":  # There, a file has the permissions of its folder.
+                # Rows that only their owner may read stay so.
+                os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
             with open(fd, "wb", closefd=False) as file:
                 for entry in sorted(self.entries.values(), key=lambda entry: entry.offset):
-                    line = os.pread(self._fd, entry.size, entry.offset)
+                    line = pread(self._fd, entry.size, entry.offset)
                     file.write(line.rstrip(b"\n") + b"\n")
             os.fsync(fd)
-            os.replace(draft, self._path)
+            with open_folder(self._path.parent) as folder:
+                folder.replace(draft.name, self._path.name)
+                folder.flush()
         except BaseException:
             os.close(fd)
             draft.unlink(missing_ok=True)
             raise
-        _sync_folder(self._path)
         os.close(self._fd)
         self._fd = fd
         self._superseded, self.entries = 0, {}
@@ -218,29 +219,20 @@ def write_error(path: Path, error: OSError) -> SetupError:
 def _open_locked(path: Path) -> int:
     while True:
         created = not path.exists()
-        # O_NONBLOCK: a device may wait for its other end.
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+        fd = open_file(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(None, "it is not a regular file; rows are read again to continue")
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(fd)
             # A compaction replaces the file: a lock on the replaced one locks nothing.
             if os.path.samestat(os.fstat(fd), path.stat()):
                 if created:
-                    _sync_folder(path)
+                    # The entry in the folder is flushed apart from the file (fsync(2)).
+                    sync_folder(path.parent)
                 return fd
         except FileNotFoundError:
             pass
         except BaseException:
             os.close(fd)
             raise
-        os.close(fd)
-
-
-def _sync_folder(path: Path) -> None:
-    """Make the name of a file durable (fsync(2): the entry in its folder is separate)."""
-    fd = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
         os.close(fd)

@@ -23,6 +23,7 @@ import anyio
 import anyio.to_thread
 
 from .._core._arguments import mapping_of, parts_of, require_function
+from .._telemetry._generation import GenerationSpan
 from ..errors import (
     ElementsChangedError,
     GenerationError,
@@ -279,10 +280,12 @@ class _Generation:
             request = interruptions.widen(conversation.request(mode, model_turn, error_turn))
 
     async def _ask(self, request: ModelRequest, reporter: PartialReporter | None) -> ModelReply:
-        if reporter is None:
-            reply = await self._model.complete(request)
-        else:
-            reply = await self._model.stream(request, reporter.feed_delta)
+        with GenerationSpan(self._model.name) as span:
+            if reporter is None:
+                reply = await self._model.complete(request)
+            else:
+                reply = await self._model.stream(request, reporter.feed_delta)
+            span.note(reply.usage, reply.finish)
         self.usage += reply.usage
         report_usage(reply.usage)
         require_answer(self._model, reply)

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from .._telemetry._generation import GenerationSpan
 from ..errors import ModelError, TruncatedError
 from ..models._model import Model, ModelReply, ModelRequest
 from ..models._open import ModelSource, OpenModels
@@ -72,7 +73,9 @@ async def _ask(model: Model, request: ModelRequest) -> str:
     while True:
         reply: ModelReply | None = None
         try:
-            reply = await model.complete(request)
+            with GenerationSpan(model.name) as span:
+                reply = await model.complete(request)
+                span.note(reply.usage, reply.finish)
             report_usage(reply.usage)
             text = interruptions.join(reply)
             _require_whole(model, reply, text)

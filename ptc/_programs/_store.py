@@ -16,13 +16,13 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from .._core._arguments import nearest
+from .._core._folder import open_file, sync_folder
 from .._core._owner import check_owner
 from .._records._limits import MAXIMA
 from ..errors import UsageError
@@ -209,7 +209,8 @@ class ProgramStore:
                 raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
-        _sync((above, self.folder))
+        for folder in (above, self.folder):
+            sync_folder(folder)
         return True
 
 
@@ -217,21 +218,10 @@ def _link(path: Path) -> UsageError:
     return UsageError(f"{path} is a link; saved programs are not read through links: delete it")
 
 
-def _sync(folders: Iterable[Path]) -> None:
-    """Make new names in folders survive a failure of the machine."""
-    for folder in folders:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-
 def _read(path: Path, most: int) -> bytes:
     """Read a regular file of this user. Raises `UsageError`."""
     try:
-        # O_NONBLOCK: opening a FIFO would wait for a writer.
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_file(path, os.O_RDONLY)
         with open(fd, "rb") as file:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):

@@ -22,7 +22,7 @@ from .._records._result import RunResult
 from .._runs._submissions import dead_result
 from .._session._queue_session import queued_runs_of
 from .._session._session import Session
-from ..errors import DamagedRunError, JournalError, PtcError, UsageError
+from ..errors import DamagedRunError, JournalError, OtherEngineError, PtcError, UsageError
 from ..journal._queue import Claim, RunQueue
 
 __all__ = ["Outcome", "Worker"]
@@ -93,8 +93,9 @@ class Worker:
             PtcError: If this machine cannot execute runs. Those that were taken are put back.
         """
         queue = await self._queued_runs.queue()
+        await self._session.warm_up()
         history, tools = self._session.history, self._queued_runs.digests
-        await queue.register(tools, self._slots, history.max_attempts)
+        await queue.register(tools, self._slots, history.max_attempts, self._session.engine)
         async with anyio.create_task_group() as helpers:
             helpers.start_soon(self._beat, queue)
             helpers.start_soon(self._give_back, queue)
@@ -183,6 +184,9 @@ class Worker:
             return await self._queued_runs.execute(claim), "", None
         except DamagedRunError as error:
             return await self._bury_damaged(queue, claim, str(error))
+        except OtherEngineError:
+            # The session has changed its engine: the worker starts again with the new one.
+            raise
         except UsageError as error:
             if claim.tries >= _MOST_TRIES:
                 return await self._bury(queue, claim, str(error))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core import _json
+from .._core._folder import Folder, open_folder
 from .._wire._parts import LIST, OBJECT, TEXT, VALUE, Node
 from ._result import Cut
 from ._stored_file import Signature, StoredFile, digest_of_handle
@@ -91,16 +92,16 @@ class LocalArtifacts:
                 _write((b"*\n",), ".gitignore", top)
             shard = _open_inner(top, name[:_SHARD_CHARS])
         finally:
-            os.close(top)
+            top.close()
         try:
             # A file of another size was damaged, and is replaced.
             if _size_of(name, shard) == cut.bytes and not again:
                 _refresh(name, shard)
                 return
             _write(pieces(), name, shard)
-            os.fsync(shard)
+            shard.flush()
         finally:
-            os.close(shard)
+            shard.close()
 
     def read(self, digest: str) -> tuple[str, bytes] | None:
         """Return the name and the contents of a stored value; None if there is none.
@@ -160,16 +161,12 @@ class LocalArtifacts:
         """
         deleted = False
         for place, names in self._names(digest):
-            folder = self._open(*place)
-            try:
+            with self._open(*place) as folder:
                 for name in names:
                     with contextlib.suppress(FileNotFoundError):  # somebody else deleted it
-                        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                        if before is None or status.st_mtime < before:
-                            os.unlink(name, dir_fd=folder)
+                        if before is None or folder.status(name).st_mtime < before:
+                            folder.remove(name)
                             deleted = True
-            finally:
-                os.close(folder)
         return deleted
 
     def files(self, after: str = "") -> Iterator[tuple[str, os.stat_result]]:
@@ -195,14 +192,11 @@ class LocalArtifacts:
     ) -> Iterator[tuple[str, os.stat_result]]:
         if not self._folder.joinpath(*place).is_dir():
             return
-        folder = self._open(*place)
-        try:
-            for name in os.listdir(folder) if names is None else names:
+        with self._open(*place) as folder:
+            for name in list(folder.names()) if names is None else names:
                 if _DIGEST.fullmatch(name.partition(".")[0]) and _is_file(name, folder):
                     with contextlib.suppress(FileNotFoundError):
-                        yield name, os.stat(name, dir_fd=folder, follow_symlinks=False)
-        finally:
-            os.close(folder)
+                        yield name, folder.status(name)
 
     def _matching(self, handle: str) -> Iterator[StoredFile]:
         """Open the files of the one value that a handle names, as they are."""
@@ -234,11 +228,8 @@ class LocalArtifacts:
         for place in ((digest[:_SHARD_CHARS],), (), (ATTACHMENTS,)):
             if not self._folder.joinpath(*place).is_dir():
                 continue
-            folder = self._open(*place)
-            try:
-                names = [name for name in os.listdir(folder) if name.startswith(digest)]
-            finally:
-                os.close(folder)
+            with self._open(*place) as folder:
+                names = [name for name in folder.names() if name.startswith(digest)]
             names = [name for name in names if _DIGEST.fullmatch(name.partition(".")[0])]
             if names:
                 yield place, names
@@ -247,40 +238,33 @@ class LocalArtifacts:
         folder = self._open(*place)
         try:
             if not _is_file(name, folder):
-                os.close(folder)
+                folder.close()
                 return None
-            file = os.open(name, _READ, dir_fd=folder)
+            file = folder.open(name, os.O_RDONLY)
         except BaseException:
-            os.close(folder)
+            folder.close()
             raise
         return StoredFile(name, name.partition(".")[0], file, folder)
 
-    def _open(self, *inner: str) -> int:
+    def _open(self, *inner: str) -> Folder:
         """Open the folder, or one in it; missing ones are created."""
         parts = list(inner)
         if self._root is None:
             self._folder.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self._folder, _FOLDER)
+            folder = open_folder(self._folder)
         else:
-            fd = os.open(self._root, _FOLDER)
+            folder = open_folder(self._root)
             parts = [*self._folder.relative_to(self._root).parts, *parts]
         for part in parts:
-            try:
-                opened = _open_inner(fd, part)
-            finally:
-                os.close(fd)
-            fd = opened
-        return fd
+            with folder:
+                opened = _open_inner(folder, part)
+            folder = opened
+        return folder
 
 
 _SHARD_CHARS = 2
 _REFRESH_SECONDS = 3_600
 """Age from which a value that is stored again becomes young: it must not be deleted as unused."""
-_CLOEXEC = getattr(os, "O_CLOEXEC", 0)  # Windows has none of these: it opens no folder
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _CLOEXEC
-# A script may replace the file by a link or a pipe after it was checked.
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_READ = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | _CLOEXEC
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -289,32 +273,27 @@ def reference_of(digest: str) -> str:
     return f"sha256:{digest}"
 
 
-def _open_inner(folder: int, name: str) -> int:
+def _open_inner(folder: Folder, name: str) -> Folder:
     """Open a folder in another one, never through a link, and create it if it is missing."""
     with contextlib.suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
-    return os.open(name, _FOLDER | _NO_LINK, dir_fd=folder)
+        folder.make(name)
+    return folder.enter(name)
 
 
-def _size_of(name: str, folder: int) -> int:
+def _size_of(name: str, folder: Folder) -> int:
     """Size of a file; -1 if there is none of that name."""
-    return (
-        os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
-        if _is_file(name, folder)
-        else -1
-    )
+    return folder.status(name).st_size if _is_file(name, folder) else -1
 
 
-def _refresh(name: str, folder: int) -> None:
+def _refresh(name: str, folder: Folder) -> None:
     """Make a file young again, unless it is."""
-    changed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime
-    if time.time() - changed > _REFRESH_SECONDS:
-        os.utime(name, dir_fd=folder, follow_symlinks=False)
+    if time.time() - folder.status(name).st_mtime > _REFRESH_SECONDS:
+        folder.touch(name)
 
 
-def _is_file(name: str, folder: int) -> bool:
+def _is_file(name: str, folder: Folder) -> bool:
     try:
-        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return stat.S_ISREG(folder.status(name).st_mode)
     except FileNotFoundError:
         return False
 
@@ -328,20 +307,20 @@ def compute_digest(pieces: Iterable[bytes]) -> Cut:
     return Cut(bytes=size, sha256=digest.hexdigest(), artifact="")
 
 
-def _write(pieces: Iterable[bytes], name: str, folder: int) -> None:
+def _write(pieces: Iterable[bytes], name: str, folder: Folder) -> None:
     """Write a file atomically; an existing file or link of that name is replaced."""
     temporary = f".{secrets.token_hex(8)}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOEXEC
-    with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as file:
-        try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        with open(folder.open(temporary, flags, 0o600), "wb") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
+        folder.replace(temporary, name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.remove(temporary)
+        raise
 
 
 def shrink(value: Any, most_bytes: int) -> Any:

@@ -13,6 +13,7 @@ from .._core import _json
 from .._facts import ModelUsage
 from ..errors import RunError
 from ._content import AttachmentRef
+from ._display import describe_result, result_html
 from ._limits import Breach, Limits, Usage
 
 __all__ = [
@@ -266,6 +267,13 @@ class RunResult(Generic[T_co]):
     """Functions of the script and their variables, if a replay was stopped."""
     _read: Callable[[Any], T_co] | None = dataclasses.field(default=None, repr=False, compare=False)
     """Turns the value into an instance of `output_schema`, if that was a type."""
+
+    def __repr__(self) -> str:
+        return describe_result(self)
+
+    def _repr_html_(self) -> str:
+        """Return the display of a notebook."""
+        return result_html(self)
 
     @property
     def ok(self) -> bool:

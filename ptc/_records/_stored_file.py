@@ -9,13 +9,19 @@ Rule 2: a file is read only while it is as it was when its digest was verified.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import time
 from collections.abc import Callable
 from pathlib import PurePath
 from types import TracebackType
-from typing import BinaryIO, Self, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Self, TypeAlias
+
+from .._core._folder import Folder, pread
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 __all__ = ["HANDLE_CHARS", "Signature", "StoredFile", "digest_of_handle", "handle_of"]
 
@@ -47,14 +53,14 @@ def digest_of_handle(handle: str) -> str | None:
 class StoredFile:
     """A stored file, open for reading. A context manager that closes it."""
 
-    def __init__(self, name: str, digest: str, file: int, folder: int) -> None:
-        """Take over two descriptors; `verify` before reading.
+    def __init__(self, name: str, digest: str, file: int, folder: Folder) -> None:
+        """Take over a descriptor and a folder; `verify` before reading.
 
         Args:
             name: Name in the folder.
             digest: SHA-256 of its contents, as its name says.
             file: Descriptor of the file.
-            folder: Descriptor of the folder.
+            folder: The folder.
         """
         self.name = name
         self.digest = digest
@@ -76,9 +82,9 @@ class StoredFile:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptors."""
+        """Close the file and its folder."""
         os.close(self._file)
-        os.close(self.folder)
+        self.folder.close()
 
     @property
     def size(self) -> int:
@@ -136,15 +142,15 @@ class StoredFile:
 
     def reader(self) -> BinaryIO:
         """Open the contents as a file of its own, to be read from the start."""
-        return open(os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY | os.O_CLOEXEC), "rb")
+        return io.BufferedReader(_Reader(self))
 
     def _read(self, offset: int, count: int) -> bytes:
-        data = os.pread(self._file, count, offset)
+        data = pread(self._file, count, offset)
         if len(data) == count or not data:
             return data
         parts = [data]
         size = len(data)
-        while size < count and (data := os.pread(self._file, count - size, offset + size)):
+        while size < count and (data := pread(self._file, count - size, offset + size)):
             parts.append(data)
             size += len(data)
         return b"".join(parts)
@@ -152,3 +158,33 @@ class StoredFile:
     def _sign(self) -> Signature:
         found = os.fstat(self._file)
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+class _Reader(io.RawIOBase):
+    """A stored file with a position of its own; it ends when the file is closed."""
+
+    def __init__(self, file: StoredFile) -> None:
+        super().__init__()
+        self._stored = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._stored.size}
+        self._position = max(0, start[whence] + offset)
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._stored._read(self._position, len(view))
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)

@@ -18,6 +18,7 @@ from .._core._clock import now_ms
 from .._core._threads import complete_in_thread
 from .._records._result import PendingCall, RunWarning
 from .._tools._tool import Tool
+from .._workers._choose import require_same_engine
 from ..errors import UsageError
 from ..journal._documents import Documents
 from ..journal._journal import DecisionRow, EventRow, Journal, Lease, PendingKind, RunRecord, RunRow
@@ -171,11 +172,14 @@ class History:
             approvals_expire_ms=self._expiry,
         )
 
-    async def resume_record(self, program: Program, *, new_options: bool = False) -> RunRecorder:
+    async def resume_record(
+        self, program: Program, engine: str, *, new_options: bool = False
+    ) -> RunRecorder:
         """Continue the record of a run with its script.
 
         Args:
             program: The program as recorded.
+            engine: Name of the engine that executes it.
             new_options: True: record the limits and the tools of `program`.
 
         Raises:
@@ -187,8 +191,9 @@ class History:
             program.run_id,
             max_attempts=self.max_attempts,
             options=row_of(program).options if new_options else None,
+            engine=engine,
         )
-        return await self._recorder(journal, lease, program)
+        return await self._recorder(journal, lease, program, engine)
 
     async def leased_record(self, program: Program, lease: Lease, *, is_new: bool) -> RunRecorder:
         """Continue the record of a run whose lease the queue acquired; `is_new`: it is empty."""
@@ -197,7 +202,7 @@ class History:
             return RunRecorder(journal, lease, approvals_expire_ms=self._expiry)
         return await self._recorder(journal, lease, program)
 
-    async def revise_record(self, program: Program) -> RunRecorder:
+    async def revise_record(self, program: Program, _engine: str) -> RunRecorder:
         """Archive the record of a run, and continue it with another script or other limits.
 
         Raises:
@@ -208,11 +213,16 @@ class History:
         lease = await journal.revise(replace(row, revision=program.revision - 1))
         return await self._recorder(journal, lease, program)
 
-    async def _recorder(self, journal: Journal, lease: Lease, program: Program) -> RunRecorder:
+    async def _recorder(
+        self, journal: Journal, lease: Lease, program: Program, engine: str = ""
+    ) -> RunRecorder:
         """Load the record of a run and those of its earlier revisions, or release the lease."""
         try:
             recorded = await journal.load(program.run_id)
             require_intact(recorded)
+            if engine and recorded.run.engine:
+                # Another engine may have started it since `program` was read.
+                require_same_engine(program.run_id, recorded.run.engine, engine)
             records = await load_earlier(journal, recorded.run)
         except BaseException:
             journal.release(lease)

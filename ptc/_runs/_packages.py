@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterable
 
-from .._core._arguments import nearest, parts_of
+from .._core._arguments import parts_of
 from .._policy_modules import MODULES
-from .._workers.wasm._packages import GUEST_PACKAGES
+from .._workers._packages import require_packages
 from ..errors import UsageError
 
 __all__ = ["validate_packages"]
@@ -19,7 +18,7 @@ def validate_packages(names: Iterable[str], engine: str = "process") -> tuple[st
 
     Args:
         names: Names of modules, or of presets.
-        engine: Engine that imports them: the packages of the host are not those of a guest.
+        engine: Engine that imports them, as for `require_packages`.
 
     Raises:
         UsageError: If one is not the name of a module, is not installed, or is already available to
@@ -43,23 +42,8 @@ def validate_packages(names: Iterable[str], engine: str = "process") -> tuple[st
         if top in sys.stdlib_module_names:
             msg = f"packages: {name!r} is in the standard library, and scripts have only its safe"
             raise UsageError(f"{msg} modules; offer its functions as a tool instead")
-        _require_installed(top, engine)
+    require_packages(found, engine)
     return tuple(found)
-
-
-def _require_installed(top: str, engine: str) -> None:
-    here = top != "ptc" and importlib.util.find_spec(top) is not None
-    in_guest = top in GUEST_PACKAGES
-    if in_guest if engine == "wasm" else here:
-        return
-    if engine == "wasm":
-        msg = f"packages: {top!r} is not among the packages of the engine 'wasm'"
-        if here:
-            raise UsageError(f"{msg}; it is installed for engine='process'")
-        raise UsageError(f"{msg}{nearest(top, sorted(GUEST_PACKAGES))}; leave it out")
-    msg = f"packages: {top!r} is not installed in this Python{nearest(top, _KNOWN)}"
-    other = ", use engine='wasm', which has it," if in_guest else ","
-    raise UsageError(f"{msg}; install it (pip install {top}){other} or leave it out")
 
 
 _PRESETS = {"data": ("numpy", "pandas", "matplotlib")}
@@ -70,4 +54,3 @@ _BRINGS = {
     "seaborn": ("numpy", "pandas", "matplotlib"),
 }
 """Packages that scripts import beside one of these."""
-_KNOWN = (*_PRESETS, "matplotlib", "numpy", "pandas", "polars", "scipy", "sklearn", "sympy")

@@ -100,6 +100,8 @@ class Program:
     """True: new effects are made although recorded ones were not."""
     engine: str = ""
     """Engine that a recorded run was started on; empty if that is unknown."""
+    trace: str = ""
+    """Context of the first span of the run, in the format of ``traceparent``; empty: none."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:

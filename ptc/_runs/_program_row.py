@@ -52,8 +52,8 @@ def row_of(program: Program) -> RunRow:
     }
     if not program.store_source:
         options["source_sha256"] = _digest(program.source)
-    if program.engine:
-        options["engine"] = program.engine
+    if program.trace:
+        options["trace"] = program.trace
     if program.revision > 1:
         options |= {"reads": program.reads, "allow_unmatched": program.allow_unmatched}
     data = _json.dumps_unchecked(options) if schema is None else _json.dumps(options)
@@ -73,6 +73,7 @@ def row_of(program: Program) -> RunRow:
         clock=program.clock,
         created_ms=int(program.clock * 1000),
         revision=program.revision,
+        engine=program.engine,
     )
 
 
@@ -220,7 +221,8 @@ def restore_program(
         revision=row.revision,
         reads=options.get("reads", "reuse"),
         allow_unmatched=options.get("allow_unmatched", False),
-        engine=options.get("engine", ""),
+        engine=row.engine,
+        trace=options.get("trace", ""),
     )
 
 

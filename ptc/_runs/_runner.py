@@ -12,6 +12,8 @@ from .._calls._subscribers import EventSink, join_subscribers
 from .._core._arguments import parts_of, require_function
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
+from .._telemetry._run_span import RunDescription, SessionTelemetry
+from .._telemetry._settings import TelemetryOption
 from .._tools._allow import AllowList
 from .._tools._environment import Environment, environment_of
 from .._tools._tool import Tool
@@ -41,6 +43,7 @@ class ProgramRunner:
         env: Mapping[str, Any] | None,
         on_event: EventSink | None = None,
         on_approval: OnApproval | None = None,
+        telemetry: TelemetryOption = None,
     ) -> None:
         """Prepare to run scripts; nothing is started.
 
@@ -52,6 +55,7 @@ class ProgramRunner:
             env: The session's values for its tools.
             on_event: Receives the events of all runs.
             on_approval: Receives each call that a run pauses for.
+            telemetry: The session's option, validated.
         """
         self._programs = programs
         self._executor = executor
@@ -60,6 +64,7 @@ class ProgramRunner:
         self._env = dict(env or {})
         self._on_event = on_event
         self._on_approval = on_approval
+        self._telemetry = SessionTelemetry(telemetry)
 
     async def run(
         self,
@@ -157,7 +162,7 @@ class ProgramRunner:
         if early is not None:
             return self._finish(early)
         if program.revision > recorded.revision:
-            open_record = partial(self._history.revise_record, program)
+            open_record: OpenRecord = partial(self._history.revise_record, program)
         else:
             new_options = new_limits or accept_changed_tools
             open_record = partial(self._history.resume_record, program, new_options=new_options)
@@ -180,6 +185,10 @@ class ProgramRunner:
         program = await self._programs.for_retry(run_id, allowed_tools)
         return await self._execute(program, on_event)
 
+    def current_context(self) -> str:
+        """Return the active trace context, for a submitted run."""
+        return self._telemetry.current_context()
+
     async def _execute(
         self,
         program: Program,
@@ -189,7 +198,17 @@ class ProgramRunner:
     ) -> RunResult:
         require_function("on_event", on_event)
         subscriber = join_subscribers(self._on_event, on_event)
-        result = await self._executor.execute(program, subscriber, environment, open_record)
+        resumed = open_record is not None
+        span = self._telemetry.open_run(partial(_describe, program, resumed=resumed))
+        if span is None:
+            result = await self._executor.execute(program, subscriber, environment, open_record)
+        else:
+            with span:
+                if not resumed:
+                    program = replace(program, trace=span.context)
+                subscriber = join_subscribers(span.on_event, subscriber)
+                result = await self._executor.execute(program, subscriber, environment, open_record)
+                span.finish(result)
         if result.status not in ("completed", "paused"):
             self._history.effects.note_failed()
         self._history.notify_pending(result.pending)
@@ -201,3 +220,16 @@ class ProgramRunner:
         if self._on_event is not None:
             self._on_event(RunEvent("finished", result.run_id, value=result))
         return result
+
+
+def _describe(program: Program, *, resumed: bool) -> RunDescription:
+    return RunDescription(
+        run_id=program.run_id,
+        filename=program.filename,
+        source=program.source if program.store_source else "",
+        inputs=program.inputs_json,
+        tools=program.tools,
+        revision=program.revision,
+        resumed=resumed,
+        trace=program.trace,
+    )

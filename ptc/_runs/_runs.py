@@ -33,8 +33,8 @@ from ._violation import ViolationLog
 
 __all__ = ["Executor", "OpenRecord"]
 
-OpenRecord: TypeAlias = Callable[[], Awaitable[RunRecorder]]
-"""Continues the record of a run, and returns its recorder."""
+OpenRecord: TypeAlias = Callable[[str], Awaitable[RunRecorder]]
+"""Continues the record of a run on the engine of this name, and returns its recorder."""
 
 
 class Executor:
@@ -117,8 +117,9 @@ class Executor:
         with self._count_unfinished():
             async with self._slots.take():
                 self._check_open()
-                if program.engine:
+                if open_record is not None:
                     await self.engines.hello()
+                if program.engine:
                     require_same_engine(program.run_id, program.engine, self.engines.current.name)
                 # A run that cannot be recorded is rejected before it takes a worker.
                 dispatch = await self._create_dispatch(program, environment, open_record)
@@ -224,7 +225,7 @@ class Executor:
             key_run=program.key_run,
         )
         if open_record is not None:
-            dispatch.resume(await open_record())
+            dispatch.resume(await open_record(self.engines.current.name))
         elif program.recorded:
             await self._history.open()
         return dispatch

@@ -18,6 +18,7 @@ from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import SuspendedError
 from .._tools._tool_result import ToolResult
+from .._wire._polling import PollScore
 from .._workers._worker import BUSY_POLLS, Worker
 from ._turns import Turns
 
@@ -28,8 +29,6 @@ _BACKLOG_BYTES: Final = 4 << 20
 _HEAVY_BYTES: Final = 262_144
 """Memory of arguments from which a call finishes in a turn of its own: many calls may finish at
 once, and the digest of 1 MB and its JSON take some milliseconds."""
-_MISSES: Final = 3
-"""Unsuccessful busy-polls in a row before polling stops for a run: its script is computing."""
 
 
 class CallScheduler:
@@ -66,9 +65,14 @@ class CallScheduler:
         self._idle: list[anyio.Event] = []
         self._servers = 0
         self._polling = False
-        self._missed = 0
+        self._score = PollScore()
         self._heavy = anyio.Lock()
         self._turns = Turns()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while other calls wait for a server, or are executed."""
+        return bool(self._waiting or self._scopes)
 
     def add(self, number: int, call: OpenCall) -> None:
         """Queue a call for an idle server, or for a new one if the limit allows it."""
@@ -154,7 +158,7 @@ class CallScheduler:
                     call = None
                     if scope.cancel_called:
                         break
-                    if not self._waiting and not self._scopes and self._missed < _MISSES:
+                    if not self._waiting and not self._scopes and self._score.pays():
                         self._poll(worker)
                 if scope.cancel_called:
                     break
@@ -198,7 +202,7 @@ class CallScheduler:
         if self._stopped:
             return
         self._polling = True
-        self._missed = 0 if worker.busy_poll(BUSY_POLLS) else self._missed + 1
+        self._score.note(hit=worker.busy_poll(BUSY_POLLS))
         self._polling = False
         # This server executes the first of the calls that arrived.
         for _ in range(len(self._waiting) - 1):

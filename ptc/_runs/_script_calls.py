@@ -156,11 +156,14 @@ class ScriptCalls:
     def _answer(self, number: int, elapsed: float, body: bytes) -> None:
         self._unanswered.discard(number)
         # [number, elapsed, ok, records, value]: the body is the last three, as it is recorded.
-        self._send(Kind.RESULT, b"[%d,%.6f,%b" % (number, elapsed, body[1:]))
+        # A script that awaits only this call continues at once; otherwise a send for each answer
+        # would cost more than most tools.
+        more = self.scheduler.is_busy
+        self._send(Kind.RESULT, b"[%d,%.6f,%b" % (number, elapsed, body[1:]), more=more)
 
-    def _send(self, kind: Kind, body: bytes) -> None:
+    def _send(self, kind: Kind, body: bytes, *, more: bool = False) -> None:
         assert self.worker is not None  # noqa: S101  # only while the run executes
-        self.worker.send((kind, body))
+        self.worker.send((kind, body), more=more)
 
     def _release(self, call: OpenCall) -> None:
         """Release the arguments of a call that has finished or is suspended."""

@@ -108,6 +108,7 @@ class QueuedRuns:
         if early is not None:
             raise UsageError(early.error.message if early.error is not None else early.status)
         self._require_recordable(program, rules=allowed is not None and program.has_rules)
+        program = replace(program, trace=self._runner.current_context())
         row = replace(row_of(program), status="queued", tenant=tenant)
         digests = self._digests_of(program.tools)
         return program, Submission(row, digests, priority, delay_ms)
@@ -155,7 +156,7 @@ class QueuedRuns:
         assert lease is not None  # noqa: S101  # the caller checks that
         opened = False
 
-        async def open_record() -> RunRecorder:
+        async def open_record(_engine: str) -> RunRecorder:
             nonlocal opened
             opened = True
             is_new = run.status == "queued"

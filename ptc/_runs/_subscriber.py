@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .._calls._call import OpenCall
+from .._calls._subscribers import without_last
 from .._core import _json
 from .._core._redact import safe_text
 from .._records._result import EventKind, RunEvent, RunWarning
@@ -97,7 +98,7 @@ class Subscriber:
             self._on_event(event)
         except Exception as error:  # noqa: BLE001  # the caller's own code
             # A faulty subscriber must not cost the run its result, so it is only disconnected.
-            self._on_event = None
+            self._on_event = without_last(self._on_event)
             _log.exception("run %s: on_event failed", self._run_id)
             why = _json.plain_text(safe_text(str(error)), _MESSAGE_CHARS)
             what = f"on_event raised {type(error).__name__}: {why}"

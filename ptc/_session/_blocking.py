@@ -29,6 +29,7 @@ from .._runs._program import NonFinite, ProgramOptions, UntypedOptions
 from .._runs._program_tool import DefinitionStyle
 from .._runs._violation import Violation
 from .._runs._webhook import Webhook
+from .._telemetry._settings import TelemetryOption
 from .._tools._allow import Allow, AllowList
 from .._tools._approval import Approver
 from .._tools._catalog import Namespace
@@ -105,6 +106,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         record_direct_calls: bool = False,
         programs: str | Path | None = None,
         untrusted: UntrustedMode | None = None,
+        telemetry: TelemetryOption = None,
     ) -> None:
         """Describe a session, as `Session` does; nothing is started."""
         self._session = Session(
@@ -143,6 +145,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
             record_direct_calls=record_direct_calls,
             programs=programs,
             untrusted=untrusted,
+            telemetry=telemetry,
         )
         self._stack = ExitStack()
         self._portal: BlockingPortal | None = None
@@ -373,6 +376,13 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
                 filename=filename,
             )
         )
+
+    def __repr__(self) -> str:
+        return repr(self._session).replace("Session", type(self).__name__, 1)
+
+    def _repr_html_(self) -> str:
+        """Return the display of a notebook: the tools."""
+        return self._session._repr_html_()
 
     if not TYPE_CHECKING:
         # Hidden from type checkers, as in `Session`.

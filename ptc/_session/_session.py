@@ -42,12 +42,19 @@ from .._runs._runs import Executor
 from .._runs._submissions import QueuedRuns
 from .._runs._violation import Violation
 from .._runs._webhook import Webhook
+from .._telemetry._settings import TelemetryOption, validate_telemetry
 from .._tools._allow import AllowList
 from .._tools._approval import Approver
 from .._tools._environment import environment_of
 from .._tools._toolset import ToolSource
 from .._tools._untrusted import UntrustedMode, validate_mode
-from .._workers._choose import EngineName, EngineOptions, Engines, validate_engine
+from .._workers._choose import (
+    EngineName,
+    EngineOptions,
+    Engines,
+    possible_engine,
+    validate_engine,
+)
 from .._workers._engine import Engine
 from .._workers._zygote import validate_isolation
 from ..errors import UsageError
@@ -116,6 +123,7 @@ class Session(AgentSession, QueueSession):
         record_direct_calls: bool = False,
         programs: str | Path | None = None,
         untrusted: UntrustedMode | None = None,
+        telemetry: TelemetryOption = None,
     ) -> None:
         """Configure a session; nothing is started.
 
@@ -212,6 +220,10 @@ class Session(AgentSession, QueueSession):
             untrusted: ``"mark"`` or ``"strip"`` the texts that a model reads of all scripts, and of
                 the tools that do not set this option of `ptc.tool` themselves. None: only of those
                 that do, and of scripts that called one.
+            telemetry: Spans and metrics of the runs, by OpenTelemetry (extra ``ptc-host[otel]``).
+                None: if the application has configured a provider. ``True``: in any case.
+                ``False``: none. A `Telemetry` selects providers and content. See
+                docs/observability.md.
 
         Raises:
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
@@ -222,6 +234,7 @@ class Session(AgentSession, QueueSession):
         require_function("on_approval", on_approval)
         require_function("after_side_effect", after_side_effect)
         require_function("on_event", on_event)
+        validate_telemetry(telemetry)
         kinds = AgentKinds(() if agents is None else agents)
         own = None if agents is None else kinds
         catalog, open_models = collect_tools(tools, toolsets, model, own, models=models)
@@ -234,7 +247,7 @@ class Session(AgentSession, QueueSession):
             limit_policy.check_tools()
         validate_isolation(isolation)
         validate_engine(engine)
-        modules = validate_packages(packages, engine)
+        modules = validate_packages(packages, possible_engine(engine))
         validate_non_finite(non_finite)
         require("store_source", store_source, bool, "True or False")
         lifted = validate_unprotected(unprotected)
@@ -317,6 +330,7 @@ class Session(AgentSession, QueueSession):
             env=env,
             on_event=subscriber,
             on_approval=on_approval,
+            telemetry=telemetry,
         )
         self._queued_runs: QueuedRuns = QueuedRuns(
             builder, self._runner, self.history, self._runs, catalog.tools

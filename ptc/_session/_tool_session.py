@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overloa
 from .._calls._direct import DirectCalls
 from .._core._arguments import mapping_of, parts_of, require, require_range
 from .._core._lifetime import Lifetime
+from .._records._display import session_html
 from .._tools._allow import AllowList
 from .._tools._catalog import Catalog, Method, Namespace
 from .._tools._search import Found
@@ -331,6 +332,22 @@ class ToolSession:
         from .._extraction._extraction import open_extraction
 
         return open_extraction(self._open_models(), documents, schema, dict(options))
+
+    def __repr__(self) -> str:
+        catalog: Catalog | None = self.__dict__.get("_catalog")
+        tools = 0 if catalog is None else len(catalog.tools)
+        name, root = type(self).__name__, self.__dict__.get("_root", "")
+        return f"<{name} root={str(root)!r:.200} tools={tools}>"
+
+    def _repr_html_(self) -> str:
+        """Return the display of a notebook: the tools."""
+        return session_html(
+            repr(self).strip("<>"),
+            [
+                (tool.name, "side effect" if tool.side_effect else "", tool.description)
+                for tool in self._catalog.tools.values()
+            ],
+        )
 
     if not TYPE_CHECKING:
         # Hidden from type checkers: to them a misspelt method of the session is an error.

@@ -54,32 +54,42 @@ def decode(body: bytes, levels: int = MAX_DEPTH) -> Any:
     if len(body) > INLINE_BYTES and tally(body).containers > _MOST_CONTAINERS:
         msg = f"body has more than {_MOST_CONTAINERS:,} lists and objects"
         raise ProtocolError(msg)
+    if len(body) < _LONG_BYTES and body.count(b"[") + body.count(b"{") <= levels:
+        return _load(body)
+    return _load_bounded(body, levels)
+
+
+def _load(body: bytes) -> Any:
     try:
-        value = load_json(body)
+        return load_json(body)
     except ValueError as error:
         # Includes bodies that are too deep: orjson stops at 1,024 levels.
         msg = f"body is not JSON: {error}"
         raise ProtocolError(msg) from None
-    if body.count(b"[") + body.count(b"{") > levels:
-        _check_depth(_wide.outline(body) if b"\t" in body else value, levels)
+
+
+def _load_bounded(body: bytes, levels: int) -> Any:
+    """Decode JSON, at most `levels` levels of it.
+
+    orjson checks the depth while it decodes, against its own limit: lists around the body make up
+    the difference.
+    """
+    around = _READ_DEPTH - levels
+    try:
+        value = load_json(b"[" * around + body + b"]" * around)
+        for _ in range(around):
+            # More than one: the body closed a list around it, and opened another.
+            (value,) = value
+    except ValueError:
+        # Raises an exception if it is not JSON.
+        _load(body)
+        msg = f"body is nested deeper than {MAX_DEPTH} levels"
+        raise ProtocolError(msg) from None
     return value
 
 
-def _check_depth(value: Any, levels: int) -> None:
-    """Raise `ProtocolError` if `value` has more than `levels` levels.
-
-    orjson checks the depth in C, against its own limit: wrapping the value makes up the difference.
-    """
-    for _ in range(_WRITE_DEPTH - levels):
-        value = [value]
-    try:
-        orjson.dumps(value)
-    except TypeError:
-        msg = f"body is nested deeper than {MAX_DEPTH} levels"
-        raise ProtocolError(msg) from None
-
-
-_WRITE_DEPTH = 254
+_READ_DEPTH = 1_024
+"""Levels that orjson decodes."""
 
 
 class Tally(NamedTuple):

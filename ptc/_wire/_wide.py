@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["MAX_DIGITS", "MOST", "fragment", "is_wide", "loads", "outline", "widen"]
+__all__ = ["MAX_DIGITS", "MOST", "fragment", "is_wide", "loads", "widen"]
 
 MAX_DIGITS: Final = 4_300
 """Digits of the longest integer. CPython converts longer ones only on request, since the time
@@ -87,11 +87,6 @@ def loads(body: bytes) -> Any:
             elif kind is str and item.startswith(_MARK):
                 node[place] = _integer(item.removeprefix(_MARK))
     return root[0]
-
-
-def outline(body: bytes) -> Any:
-    """Decode JSON with 0 in place of each marked integer, so that orjson can write it again."""
-    return orjson.loads(_MARKED.sub(b"0", body))
 
 
 def _integer(text: str) -> int:

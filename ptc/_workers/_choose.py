@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from .._core._arguments import nearest
+from .._records._engine_names import family_of
 from ..errors import OtherEngineError, SetupError, UsageError
 from ._engine import Engine
+from ._packages import on_host, require_packages
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -27,6 +29,7 @@ __all__ = [
     "EngineName",
     "EngineOptions",
     "Engines",
+    "possible_engine",
     "require_same_engine",
     "validate_engine",
     "wasm_is_installed",
@@ -55,11 +58,9 @@ def validate_engine(name: object) -> None:
 def require_same_engine(run_id: str, recorded: str, here: str) -> None:
     """Raise `OtherEngineError` if a run cannot be continued on the engine here.
 
-    A guest's interpreter comes with its engine, so its version counts. The Python of a process is
-    that of the host, and a replay that takes another path there is found as it happens.
+    See `family_of`.
     """
-    kinds = recorded.partition(" ")[0], here.partition(" ")[0]
-    if recorded != here and kinds != ("process", "process"):
+    if family_of(recorded) != family_of(here):
         raise OtherEngineError(run_id, recorded, here)
 
 
@@ -68,6 +69,15 @@ def wasm_is_installed() -> bool:
     from .wasm._module import is_installed
 
     return is_installed()
+
+
+def possible_engine(name: str) -> str:
+    """Return the engine that a session with this setting gets; ``auto``: the kernel decides."""
+    if name != "auto":
+        return name
+    if not wasm_is_installed():
+        return "process"
+    return "auto" if sys.platform == "linux" else "wasm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +121,15 @@ class Engines:
         """Choose as `name` says; nothing is started."""
         self._name = name
         self._options = options
-        portable = name == "auto" and sys.platform != "linux" and wasm_is_installed()
-        self.current: Engine = options.wasm() if name == "wasm" or portable else options.process()
+        self._lacks_packages = False
+        if possible_engine(name) == "wasm":
+            self.current: Engine = options.wasm()
+            return
+        self._lacks_packages = not all(map(on_host, options.packages))
+        # Without packages that are not here, it can still tell if it would confine scripts.
+        self.current = (
+            replace(options, packages=()).process() if self._lacks_packages else options.process()
+        )
 
     async def hello(self) -> Hello:
         """Prepare the engine, as `Engine.hello`; with ``auto``, perhaps another one."""
@@ -129,6 +146,9 @@ class Engines:
     async def _use(self, request: Callable[[Engine], Awaitable[_T]]) -> _T:
         engine = self.current
         try:
+            if self._lacks_packages:
+                await engine.hello()
+                require_packages(self._options.packages, "process")
             return await request(engine)
         except SetupError as error:
             # Workers that could not be forked have nothing to do with the sandbox.
@@ -137,9 +157,10 @@ class Engines:
             if self._name != "auto" or not wasm_is_installed():
                 remedy = _WASM_CHOICE if wasm_is_installed() else WASM_REMEDY
                 raise SetupError(f"{error}; or {remedy}", layers=error.layers) from None
+            require_packages(self._options.packages, "wasm")
             _log.warning("scripts run in WebAssembly, since %s", error)
         if self.current is engine:
-            self.current = self._options.wasm()
+            self.current, self._lacks_packages = self._options.wasm(), False
             await engine.close()
         return await request(self.current)
 

@@ -43,6 +43,8 @@ _BUSY_POLLS_IN_A_ROW = 32
 """Successful busy-polls before the event loop runs again."""
 _CHUNKS_IN_A_ROW = 8
 """Chunks of one worker that are read before the event loop runs again."""
+_MOST_COLLECTED = 256
+"""Frames that are collected before they are sent: the worker reads them while the host goes on."""
 _FRAMES_IN_A_ROW = 128
 """Frames of one worker that are handled before the event loop runs again: for 64 KiB of the
 shortest frames, 10,000, it would wait a tenth of a second."""
@@ -110,12 +112,14 @@ class Worker(ABC):
 
     __slots__ = (
         "_backlog",
+        "_collected",
         "_decoder",
         "_drained",
         "_frames",
         "_held",
         "_reactor",
         "_socket",
+        "_stop_flushing",
         "_stop_reading",
         "_stop_resuming",
         "_stop_writing",
@@ -158,6 +162,8 @@ class Worker(ABC):
         self._held = False
         self._backlog = bytearray()
         self._drained: anyio.Event | None = None
+        self._collected = 0
+        self._stop_flushing: Stop | None = None
         self._stop_writing: Stop | None = None
         self._stop_resuming: Stop | None = None
         self._stop_reading: Stop | None = reactor.on_readable(self._socket, self._readable)
@@ -177,7 +183,7 @@ class Worker(ABC):
     @property
     def backlog_bytes(self) -> int:
         """Bytes of sent frames that the socket has not accepted yet."""
-        return len(self._backlog)
+        return 0 if self._stop_writing is None else len(self._backlog)
 
     async def wait_drained(self) -> None:
         """Wait until the socket has accepted all sent frames, or the worker is gone."""
@@ -186,8 +192,13 @@ class Worker(ABC):
                 self._drained = anyio.Event()
             await self._drained.wait()
 
-    def send(self, *frames: tuple[Kind, bytes]) -> bool:
+    def send(self, *frames: tuple[Kind, bytes], more: bool = False) -> bool:
         """Send frames, buffering the bytes that the socket does not accept yet.
+
+        Args:
+            frames: Kinds and bodies.
+            more: True: more frames are likely to follow in this iteration of the event loop. They
+                are collected, and sent at its end together.
 
         Returns:
             False if the worker is known to be gone.
@@ -204,20 +215,42 @@ class Worker(ABC):
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         if self.eof:
             return False
-        if not self._backlog:
-            try:
-                sent = self._socket.send(data)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            except OSError:
-                return False
-            if sent == len(data):
-                return True
-            data = data[sent:]
-        self._backlog += data
-        if self._stop_writing is None:
+        if more or self._backlog:
+            self._collect(data, more=more)
+            return True
+        try:
+            sent = self._socket.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError:
+            return False
+        if sent < len(data):
+            self._backlog += data[sent:]
             self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
         return True
+
+    def _collect(self, data: bytes, *, more: bool) -> None:
+        """Append to the backlog, and send it at the latest in the next iteration of the loop."""
+        self._backlog += data
+        self._collected += 1
+        if self._stop_writing is not None:
+            return  # it waits for the socket
+        if not more or self._collected >= _MOST_COLLECTED or len(self._backlog) >= _CHUNK:
+            self._flush()
+        elif self._stop_flushing is None:
+            self._stop_flushing = self._reactor.call_later(0, self._flush)
+
+    def _flush(self) -> None:
+        """Send the collected frames, and the rest of them once the socket is writable."""
+        self._collected = 0
+        if self._stop_flushing is not None:
+            self._stop_flushing()
+            self._stop_flushing = None
+        if not self._backlog or self.eof:
+            return
+        self._write()
+        if self._backlog:
+            self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
 
     @property
     def has_ended(self) -> bool:
@@ -257,10 +290,15 @@ class Worker(ABC):
 
     def _close_socket(self) -> None:
         self.eof = True
-        for stop in (self._stop_reading, self._stop_writing, self._stop_resuming):
+        for stop in (
+            self._stop_reading,
+            self._stop_writing,
+            self._stop_resuming,
+            self._stop_flushing,
+        ):
             if stop is not None:
                 stop()
-        self._stop_reading = self._stop_writing = self._stop_resuming = None
+        self._stop_reading = self._stop_writing = self._stop_resuming = self._stop_flushing = None
         self._frames = None
         self._backlog.clear()
         self._signal_drained()
@@ -269,6 +307,13 @@ class Worker(ABC):
             self._socket.close()
 
     def _writable(self) -> None:
+        self._write()
+        if not self._backlog and self._stop_writing is not None:
+            self._stop_writing()
+            self._stop_writing = None
+
+    def _write(self) -> None:
+        """Send as much of the backlog as the socket accepts."""
         try:
             sent = self._socket.send(self._backlog)
         except (BlockingIOError, InterruptedError):
@@ -276,9 +321,7 @@ class Worker(ABC):
         except OSError:
             sent = len(self._backlog)
         del self._backlog[:sent]
-        if not self._backlog and self._stop_writing is not None:
-            self._stop_writing()
-            self._stop_writing = None
+        if not self._backlog:
             self._signal_drained()
 
     def _signal_drained(self) -> None:

@@ -100,6 +100,8 @@ class RunRow:
     size_bytes: int = 0
     """Approximate size of the record with those of its earlier revisions, as counted when the run
     last ended or paused."""
+    engine: str = ""
+    """Name and version of the engine that started it; ``""``: none has, or that is unknown."""
 
 
 class CallEnd(NamedTuple):
@@ -297,7 +299,12 @@ class Journal(Protocol):
         ...
 
     async def acquire(
-        self, run_id: str, *, max_attempts: int | None = None, options: bytes | None = None
+        self,
+        run_id: str,
+        *,
+        max_attempts: int | None = None,
+        options: bytes | None = None,
+        engine: str = "",
     ) -> Lease:
         """Acquire the free or expired lease of a run, to resume it with its script.
 
@@ -306,6 +313,7 @@ class Journal(Protocol):
             max_attempts: Starts after which it is not started again. A pause starts the count
                 anew. None: any number.
             options: New options of the run; None: the recorded ones.
+            engine: Engine that executes it, which is recorded if no other one has started it.
 
         Raises:
             UnknownRunError: If there is no such run.

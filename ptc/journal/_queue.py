@@ -100,8 +100,8 @@ class QueueStatus:
     tenants: tuple[TenantStatus, ...]
     workers: tuple[WorkerStatus, ...]
     unserved: Mapping[str, Sequence[str]]
-    """Runs for which no worker has the tools, the oldest 100, each with the names of the tools
-    that are missing or different."""
+    """Runs that no worker can execute, the oldest 100, each with the names of the tools that are
+    missing or different, and ``engine NAME`` if they wait for the engine that started them."""
 
 
 class RunQueue(Protocol):
@@ -134,13 +134,17 @@ class RunQueue(Protocol):
 
     # --- working --------------------------------------------------------------------------------
 
-    async def register(self, tools: Mapping[str, str], slots: int, max_attempts: int) -> None:
-        """Announce a worker and the digests of its tools.
+    async def register(
+        self, tools: Mapping[str, str], slots: int, max_attempts: int, engine: str
+    ) -> None:
+        """Announce a worker, its engine and the digests of its tools.
 
         Args:
             tools: Digest of each tool.
             slots: Runs at once.
             max_attempts: Starts of a run after which it is not started again.
+            engine: Name of its engine. Runs that another family of engines started are not taken;
+                see `family_of`.
         """
 
     async def claim(self, most: int) -> Sequence[Claim]:

@@ -97,7 +97,7 @@ _RUN: Final[_Columns] = {
     **{"seed": _count, "clock": _seconds, "created_ms": _time_ms, "status": _text},
     **{"result": _or_none(_blob), "ended_ms": _or_none(_time_ms)},
     **{"rolled_back_ms": _or_none(_time_ms), "revision": _count, "attempts": _count},
-    **{"tenant": _text, "size_bytes": _count},
+    **{"tenant": _text, "size_bytes": _count, "engine": _text},
 }
 _SUMMARY: Final[_Columns] = {
     **{"run_id": _text, "filename": _text, "status": _text, "created_ms": _time_ms},

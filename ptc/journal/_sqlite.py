@@ -76,13 +76,18 @@ class SqliteJournal(RunWrites):
     # --- leases -----------------------------------------------------------------------------
 
     async def acquire(
-        self, run_id: str, *, max_attempts: int | None = None, options: bytes | None = None
+        self,
+        run_id: str,
+        *,
+        max_attempts: int | None = None,
+        options: bytes | None = None,
+        engine: str = "",
     ) -> Lease:
         """As `Journal.acquire`."""
 
         def update(run: _State, holder: tuple[Any, ...]) -> None:
             require_replayable(run_id, run.status, run.rolled_back_ms, run.attempts, max_attempts)
-            self._db.connection.execute(ACQUIRE, (*holder, options, run.number))
+            self._db.connection.execute(ACQUIRE, (*holder, options, engine, run.number))
 
         work = partial(self._acquire, run_id, update)
         lease, _ = await self._writer.call(work, undo=self._give_back)

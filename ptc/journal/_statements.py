@@ -10,6 +10,7 @@ __all__ = ["SQL"]
 
 ACQUIRE: Final = (
     "UPDATE runs SET owner=?, epoch=?, options=coalesce(?, options),"
+    " engine=CASE WHEN engine='' THEN ? ELSE engine END,"
     " attempts=CASE WHEN status='paused' THEN 1 ELSE attempts+1 END,"
     " size_bytes=size_bytes-coalesce(length(result), 0),"
     " status='running', result=NULL, ended_ms=NULL WHERE number=?"
@@ -18,7 +19,7 @@ ARCHIVE: Final = (
     f"INSERT INTO runs(number, {RUN_COLUMNS}, epoch)"  # noqa: S608  # our names
     " SELECT ?, ?, source, filename, inputs, options, seed, clock, created_ms,"
     " CASE WHEN status IN ('running', 'paused') THEN 'cancelled' ELSE status END,"
-    " result, coalesce(ended_ms, ?), NULL, revision, attempts, tenant, size_bytes, epoch"
+    " result, coalesce(ended_ms, ?), NULL, revision, attempts, tenant, size_bytes, engine, epoch"
     " FROM runs WHERE number=?"
 )
 REVISE: Final = (
@@ -39,7 +40,7 @@ _SPEND: Final = "UPDATE OR REPLACE {} SET kind=? WHERE run=? AND path=? AND kind
 SQL: Final[dict[Kind, tuple[str, ...]]] = {
     "start_run": (
         f"INSERT INTO runs(number, {RUN_COLUMNS}, owner, epoch)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1) ON CONFLICT DO NOTHING",
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,1) ON CONFLICT DO NOTHING",
     ),
     "end_run": (
         "UPDATE runs SET status=?, result=?, ended_ms=?, size_bytes=size_bytes+?, owner=NULL"

@@ -89,9 +89,10 @@ DROP INDEX ended_runs;
 CREATE INDEX ended_runs ON runs(ended_ms, number, size_bytes)
   WHERE ended_ms IS NOT NULL AND instr(run_id, '.')=0
 """
+_ENGINE: Final = "ALTER TABLE runs ADD COLUMN engine TEXT NOT NULL DEFAULT ''"
 MIGRATIONS: Final = (
     *(_TABLES, _ROLLBACK, _CACHED_RESULTS, _PAUSED_RUNS, _ENDED_RUNS),
-    *(_DOCUMENTS, _REVISIONS, _TENANTS, _EVENTS, _WORKERS, _RETENTION),
+    *(_DOCUMENTS, _REVISIONS, _TENANTS, _EVENTS, _WORKERS, _RETENTION, _ENGINE),
 )
 """Indexed by the version they start from. Never edit an entry: existing files were made with it."""
 SCHEMA_VERSION: Final = len(MIGRATIONS)
@@ -115,7 +116,7 @@ def open_file(path: Path | None, label: str) -> sqlite3.Connection:
         # Only the user who ran the scripts may read their inputs and results; SQLite creates the
         # files beside it with the same mode.
         with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     db = sqlite3.connect(
         ":memory:" if path is None else path,
         timeout=_BUSY_SECONDS,

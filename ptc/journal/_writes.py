@@ -36,7 +36,7 @@ Kind: TypeAlias = Literal[
 
 RUN_COLUMNS: Final = (
     "run_id, source, filename, inputs, options, seed, clock, created_ms, status, result, ended_ms,"
-    " rolled_back_ms, revision, attempts, tenant, size_bytes"
+    " rolled_back_ms, revision, attempts, tenant, size_bytes, engine"
 )
 """After the number of the run, the values of ``start_run``: see `run_values`."""
 START_STATUS: Final = 9
@@ -162,6 +162,7 @@ def run_values(run: RunRow) -> tuple[Any, ...]:
         run.attempts,
         run.tenant,
         run.size_bytes,
+        run.engine,
     )
 
 

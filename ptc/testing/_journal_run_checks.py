@@ -74,9 +74,10 @@ async def attempts_are_counted(open_store: OpenJournal) -> None:
         await journal.barrier(lease := journal.start_run(sample_run("r1")))
         for attempts in (2, 3):
             journal.release(lease)
-            lease = await journal.acquire("r1", max_attempts=3)
+            lease = await journal.acquire("r1", max_attempts=3, engine=f"engine {attempts}")
             row = await journal.find("r1")
             require(row is not None and row.attempts == attempts, "each start is counted")
+            require(row is not None and row.engine == "engine 2", "the first engine is recorded")
         journal.release(lease)
         again = journal.acquire("r1", max_attempts=3)
         await raised(EndedRunError, again, "a run that was started too often is not started")

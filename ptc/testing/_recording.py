@@ -136,6 +136,7 @@ async def copy(recorded: RunRecord, journal: Journal, *, source: str | None = No
         seed=run.seed,
         clock=run.clock,
         created_ms=run.created_ms,
+        engine=run.engine,
     )
     lease = journal.start_run(fresh)
     rows = {row.path: row for row in recorded.calls}
@@ -178,6 +179,7 @@ def _to_json_data(recorded: RunRecord) -> dict[str, Any]:
         "seed": run.seed,
         "clock": run.clock,
         "created_ms": run.created_ms,
+        "engine": run.engine,
         "status": run.status,
         "result": None if run.result is None else _json.loads(run.result),
         "calls": [
@@ -232,6 +234,7 @@ def _from_json_data(data: Mapping[str, Any]) -> RunRecord:
         status=data["status"],
         result=None if data["result"] is None else _json.dumps(data["result"]),
         rolled_back_ms=data.get("rolled_back_ms"),
+        engine=data.get("engine", ""),
     )
     deliveries = tuple(_Delivery(path, elapsed) for path, elapsed in data["deliveries"])
     # Files of earlier versions lack these keys.

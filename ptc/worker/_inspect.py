@@ -46,7 +46,9 @@ def _places(filename: str) -> bytes:
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame_code(frame).co_filename == filename:
-            found.insert(0, [shorten(frame_code(frame).co_name, MAX_NAME), frame_lineno(frame), []])
+            # f_lineno is None between instructions that belong to no line.
+            line = frame_lineno(frame) or 0
+            found.insert(0, [shorten(frame_code(frame).co_name, MAX_NAME), line, []])
         frame = frame_back(frame)
     if not found:
         try:

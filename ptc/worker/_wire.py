@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn, Protocol
 
 from .._wire._messages import MAX_ELAPSED
+from .._wire._polling import PollScore
 from .._wire._protocol import Decoder, Kind, encode
 
 __all__ = ["Wire", "timer_body"]
@@ -51,6 +52,7 @@ class Wire:
         "_inbox",
         "_outbox",
         "_outbox_bytes",
+        "_polling",
         "_sending",
         "_socket",
         "_writing",
@@ -66,6 +68,7 @@ class Wire:
         self._inbox: deque[tuple[Kind, bytes]] = deque()
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
+        self._polling = PollScore()
         self._writing = self._closed = self._sending = False
 
     def queue(self, kind: Kind, body: bytes) -> None:
@@ -137,8 +140,8 @@ class Wire:
         """Wait for the next frame and return it.
 
         Args:
-            spin: Busy-poll briefly before sleeping: a tool that answers at once then costs no
-                wake-up of this process, which takes longer than such a tool.
+            spin: Busy-poll briefly before sleeping, as long as it pays: a tool that answers at once
+                then costs no wake-up of this process, which takes longer than such a tool.
         """
         self.flush()
         inbox = self._inbox
@@ -176,7 +179,7 @@ class Wire:
 
     def _fill(self, *, spin: bool) -> None:
         """Wait for data, and add its frames to the inbox."""
-        data = self._poll() if spin else None
+        data = self._poll() if spin and self._polling.pays() else None
         if data is None:
             try:
                 data = self._socket.recv(_CHUNK)
@@ -190,11 +193,14 @@ class Wire:
         receive = self._socket.recv
         for _ in range(_POLLS):
             try:
-                return receive(_CHUNK, _NOT_BLOCKING)
+                data = receive(_CHUNK, _NOT_BLOCKING)
             except BlockingIOError:
                 continue
             except OSError:
                 self._terminate()
+            self._polling.note(hit=True)
+            return data
+        self._polling.note(hit=False)
         return None
 
     def _terminate(self) -> NoReturn:

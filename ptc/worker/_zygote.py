@@ -33,6 +33,7 @@ import orjson
 
 from .._language._compiler import POLICY_VERSION
 from .._wire._protocol import PLACE_SIGNAL, Kind
+from ._immortal import make_heap_immortal
 from ._isolation import JailError, ZygoteJail
 from ._jail import enter_zygote_jail
 from ._layers import Layer, require_layers
@@ -57,6 +58,7 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
     layers: tuple[Layer, ...] = ()
     try:
         runtime = prepare_runtime(packages)
+        make_heap_immortal()
         jail = enter_zygote_jail(isolation, control.fileno(), restore)
         layers = probe_layers(jail)
         require_layers(layers)

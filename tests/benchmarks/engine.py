@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from measure import descendants
 
@@ -151,18 +151,32 @@ class Ptc:
         return {pid for pid, below in descendants(zygote.pid).items() if not below}
 
 
+class WasmPtc(Ptc):
+    """ptc on the engine `wasm`, whose workers are threads of this process."""
+
+    async def settle(self) -> None:
+        """See `Engine.settle`."""
+        pool = self.session._pool
+        while pool is None or pool.describe()["ready"] < WORKERS:
+            await asyncio.sleep(0.0005)
+
+    def workers(self) -> set[int]:
+        """See `Engine.workers`: it has no processes."""
+        return set()
+
+
 @asynccontextmanager
-async def open_ptc() -> AsyncIterator[Ptc]:
-    """Open a session with the kernel layer and ready workers."""
+async def open_ptc(which: Literal["process", "wasm"] = "process") -> AsyncIterator[Ptc]:
+    """Open a session with ready workers of an engine."""
     gate = Gate()
     limits = Limits(max_tool_calls=10_000, max_output_bytes=8_388_608)
     with TemporaryDirectory() as root:
         tools = [tool(function) for function in tool_functions(gate).values()]
         async with Session(
-            root, tools=tools, toolsets=(), limits=limits, workers=WORKERS
+            root, tools=tools, toolsets=(), limits=limits, workers=WORKERS, engine=which
         ) as session:
             await session.warm_up()
-            engine = Ptc(session, gate)
+            engine = (Ptc if which == "process" else WasmPtc)(session, gate)
             await engine.settle()
             yield engine
 

@@ -1,112 +1,182 @@
-"""Both engines side by side: ``python -m tests.benchmarks.engines [ROUNDS]``.
+"""Both engines beside Monty and Pyodide: ``python tests/benchmarks/engines.py [ROUNDS]``.
 
-It prints the best of some rounds for each, since other load on the machine only adds time. The
-engine `wasm` must be compiled (`ptc warm-up`).
+Every round measures each of them in turn, so that other load on the machine affects all. A figure
+is the best of all rounds. The engine `wasm` must be compiled (`ptc warm-up`). A rival that is not
+installed is left out: ``pip install pydantic-monty``; ``npm install pyodide`` with Node, in the
+current folder, or elsewhere with its folder in `PYODIDE`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from tempfile import TemporaryDirectory
-from typing import Any
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from pathlib import Path
 
-from ptc import Limits, Session, tool
+from cases import CALLS
+from engine import WORKERS, Engine, open_ptc
+from measure import descendants, machine, process_seconds
+from rival_pyodide import open_pyodide, pyodide_first_result, pyodide_folder
+from scripts import CPU, TRIVIAL
 
-CALLS = 500
-RUNS = 100
+RUNS = 50
 AT_ONCE = 8
-BLOCKING = f"""
-def run(ctx, inputs):
-    for n in range({CALLS}):
-        ctx.add(a=n, b=1)
+_CALL = {
+    "blocking": f"def run(ctx, inputs):\n    for n in range({CALLS}):\n        ctx.noop(x=n)\n",
+    "awaited": f"async def run(ctx, inputs):\n    for n in range({CALLS}):\n"
+    "        await ctx.noop(x=n)\n",
+    "gathered": f"import asyncio\nasync def run(ctx, inputs):\n"
+    f"    await asyncio.gather(*[ctx.noop(x=n) for n in range({CALLS})])\n",
+}
+_HOLD = "async def run(ctx, inputs):\n    return await ctx.hold()\n"
+_WORK = {name: CPU[name] for name in ("fib(25)", "add 1e6", "regex 1 MB", "json 1 MB")}
+_FIRST = """
+from ptc import BlockingSession
+with BlockingSession(toolsets=(), engine={engine!r}) as session:
+    session.program(source={source!r}).unwrap()
 """
-GATHERED = f"""
-import asyncio
-async def run(ctx, inputs):
-    await asyncio.gather(*(ctx.add(a=n, b=1) for n in range({CALLS})))
+_FIRST_MONTY = """
+from pydantic_monty import Monty
+with Monty() as pool, pool.checkout() as session:
+    session.feed_run("1")
 """
-FIB = """
-def fib(n):
-    return n if n < 2 else fib(n - 1) + fib(n - 2)
-def run(ctx, inputs):
-    return fib(22)
-"""
-LOOP = """
-def run(ctx, inputs):
-    n = 0
-    for i in range(500_000):
-        n += i * i % 7
-    return n
-"""
-ROWS = 'def run(ctx, inputs):\n    return [{"id": n, "name": f"row {n}"} for n in range(14_000)]'
+Opener = Callable[[], AbstractAsyncContextManager[Engine]]
+Figures = dict[str, dict[str, float]]
 
 
-@tool
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
+def openers() -> tuple[dict[str, Opener], dict[str, Callable[[], float]]]:
+    """Return how each is opened, and how the first result of a new process is timed."""
+    chosen: dict[str, Opener] = {}
+    first: dict[str, Callable[[], float]] = {}
+    for engine in ("process", "wasm"):
+        chosen[engine] = partial(open_ptc, engine)
+        code = _FIRST.format(engine=engine, source=TRIVIAL)
+        first[engine] = partial(process_seconds, code)
+    if importlib.util.find_spec("pydantic_monty") is not None:
+        from rival import open_monty
+
+        chosen["monty"], first["monty"] = open_monty, partial(process_seconds, _FIRST_MONTY)
+    else:
+        print("monty is not installed: pip install pydantic-monty")
+    if pyodide_folder() is not None:
+        chosen["pyodide"] = open_pyodide
+        first["pyodide"] = partial(pyodide_first_result, TRIVIAL)
+    else:
+        print("pyodide is not installed: npm install pyodide, with Node")
+    return chosen, first
 
 
-async def timed(make: Callable[[], Awaitable[Any]]) -> float:
-    """Return the milliseconds that `make()` takes."""
+def _note(figures: Figures, name: str, which: str, value: float) -> None:
+    row = figures.setdefault(name, {})
+    row[which] = min(row.get(which, value), value)
+
+
+async def _seconds(engine: Engine, source: str) -> float:
+    await engine.settle()
     started = time.perf_counter()
-    await make()
-    return (time.perf_counter() - started) * 1_000
+    await engine.run(source)
+    return time.perf_counter() - started
 
 
-async def measure(engine: Any, root: str, rounds: int) -> dict[str, float]:
-    """Return the best time of each case, in the unit that its name has."""
-    limits = Limits(max_tool_calls=10_000, timeout_ms=60_000, max_output_bytes=8 << 20)
-    best: dict[str, float] = {}
+async def _many(engine: Engine) -> float:
+    """Return the seconds of one of many runs, some at once."""
+    free = asyncio.Semaphore(AT_ONCE)
 
-    def note(name: str, value: float) -> None:
-        best[name] = min(best.get(name, value), value)
+    async def one() -> None:
+        async with free:
+            await engine.run(TRIVIAL)
 
     started = time.perf_counter()
-    async with Session(
-        root, tools=[add], toolsets=(), limits=limits, engine=engine, journal=":memory:"
-    ) as session:
+    await asyncio.gather(*(one() for _ in range(RUNS)))
+    return (time.perf_counter() - started) / RUNS
 
-        async def run(source: str) -> None:
-            (await session.program(source=source)).unwrap()
 
-        async def many() -> None:
-            free = asyncio.Semaphore(AT_ONCE)
+async def _round(which: str, engine: Engine, figures: Figures) -> None:
+    note = partial(_note, figures)
+    for _ in range(10):
+        note("trivial run, ms", which, 1e3 * await _seconds(engine, TRIVIAL))
+    for kind, source in _CALL.items():
+        if which == "pyodide" and kind == "blocking":
+            continue  # it would need a stack that can be switched
+        await _try(figures, f"{kind} call, us", which, 1e6 / CALLS, _seconds(engine, source))
+    for name, source in _WORK.items():
+        await _try(figures, f"{name}, ms", which, 1e3, _seconds(engine, source))
+    await _try(figures, f"a run with {AT_ONCE} at once, ms", which, 1e3, _many(engine))
 
-            async def one() -> None:
-                async with free:
-                    await run("1 + 1")
 
-            await asyncio.gather(*(one() for _ in range(RUNS)))
+async def _try(
+    figures: Figures, name: str, which: str, scale: float, taking: Awaitable[float]
+) -> None:
+    try:
+        _note(figures, name, which, scale * await taking)
+    except Exception as error:  # a script that a rival cannot execute
+        if which in {"process", "wasm"}:
+            raise
+        print(f"{which}: {name}: {str(error).strip().splitlines()[-1][:150]}")
 
-        await run("1 + 1")
-        note("first result, ms", (time.perf_counter() - started) * 1_000)
+
+def _megabytes() -> float:
+    """Return the memory of this process and of those below it; shared pages are divided."""
+    total = 0
+    for pid in (os.getpid(), *descendants(os.getpid())):
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:  # it has exited
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+async def _memory(make: Opener) -> float:
+    """Return the memory of an engine while each of its workers has a run that waits for a call."""
+    before = _megabytes()
+    async with make() as engine:
+        runs = [asyncio.create_task(engine.run(_HOLD)) for _ in range(WORKERS)]
+        await engine.gate.full(WORKERS)
+        after = _megabytes()
+        engine.gate.release()
+        await asyncio.gather(*runs)
+    return after - before
+
+
+async def measure(rounds: int) -> tuple[list[str], Figures]:
+    """Return the names of the engines, and the best figure of each case."""
+    figures: Figures = {}
+    chosen, first = openers()
+    for _ in range(rounds):
+        for which, start in first.items():
+            _note(figures, "new process to first result, ms", which, 1e3 * start())
+    for which, make in chosen.items():  # before another one has loaded its parts
+        _note(figures, f"memory with {WORKERS} runs, MB", which, await _memory(make))
+    async with AsyncExitStack() as stack:
+        engines = {w: await stack.enter_async_context(make()) for w, make in chosen.items()}
         for _ in range(rounds):
-            for _ in range(10):
-                await asyncio.sleep(0.05)  # the pool starts another worker
-                note("trivial run, ms", await timed(lambda: run("1 + 1")))
-            note("blocking call, us", await timed(lambda: run(BLOCKING)) * 1_000 / CALLS)
-            note("gathered call, us", await timed(lambda: run(GATHERED)) * 1_000 / CALLS)
-            note("fib(22), ms", await timed(lambda: run(FIB)))
-            note("loop of 500,000, ms", await timed(lambda: run(LOOP)))
-            note("500 KB of rows returned, ms", await timed(lambda: run(ROWS)))
-            note(f"a run of {RUNS}, {AT_ONCE} at once, ms", await timed(many) / RUNS)
-    return best
+            for which, engine in engines.items():
+                await _round(which, engine, figures)
+    return list(chosen), figures
 
 
 def main() -> None:
     """Print a table with a column for each engine."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    columns = []
-    for engine in ("process", "wasm"):
-        with TemporaryDirectory() as root:
-            columns.append(asyncio.run(measure(engine, root, rounds)))
-    print(f"{'':34}{'process':>10}{'wasm':>10}")
-    for name, value in columns[0].items():
-        print(f"{name:34}{value:10.1f}{columns[1][name]:10.1f}")
+    # Measured first: the table itself loads the machine.
+    before = machine()
+    names, figures = asyncio.run(measure(rounds))
+    print(
+        f"Python {before['python']}, {before['cores']} cores, {rounds} rounds, load "
+        f"{before['load_1_min']} before and {machine()['load_1_min']} after"
+    )
+    print(f"{'':34}" + "".join(f"{name:>10}" for name in names))
+    for case, row in figures.items():
+        cells = (f"{row[name]:10.1f}" if name in row else f"{'-':>10}" for name in names)
+        print(f"{case:34}" + "".join(cells))
+    sys.stdout.flush()
+    os._exit(0)  # as in `run.py`: AsyncMonty can abort the interpreter at its exit
 
 
 if __name__ == "__main__":

@@ -116,6 +116,7 @@ DOORS = {
     "ptc/_runs/_nested_programs.py": "core/runs/test_nested_programs.py",
     "ptc/_session/_program_session.py": "core/test_session.py",
     "ptc/_tools/_context.py": "core/calls/test_dispatch.py",
+    "ptc/_ui/_bench.py": "ui/test_routes.py",
 }
 """Modules that call tools, or run scripts, but not for a tool of ptc -> their tests."""
 

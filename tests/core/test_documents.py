@@ -96,6 +96,9 @@ def test_pictures_exist_are_small_and_load_nothing() -> None:
     }
     assert linked
     for picture in linked:
+        if picture.suffix == ".webp":  # a screenshot
+            assert len(picture.read_bytes()) < 60_000, picture
+            continue
         text = picture.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert len(text) < 30_000, picture
         assert not re.search(r"https?:|@import|url\((?!#)|<script|<image|href=", text), picture

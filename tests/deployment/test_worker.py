@@ -168,7 +168,7 @@ async def test_query_of_the_autoscaler_counts_waiting_and_running_runs(store: st
                 await session.submit(source=source, tenant="shop", delay_ms=delay_ms)
             assert await connection.fetchval(query) == before + 3
             queue = await queued_runs_of(session).queue()
-            await queue.register(queued_runs_of(session).digests, 2, 5)
+            await queue.register(queued_runs_of(session).digests, 2, 5, session.engine)
             assert len(await queue.claim(2)) == 2
             assert await connection.fetchval(query) == before + 3
             (shop,) = [each for each in (await journal.sample_queue()).tenants if each.name]

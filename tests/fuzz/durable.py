@@ -2,6 +2,7 @@
 
 usage: python -m tests.fuzz.durable [--store sqlite|postgres] [--deaths KIND,...] [--minutes 10]
            [--count N] [--trees N] [--seed N] [--state FILE] [--only NAME] [--mutant NAME]
+           [--engine process|wasm]
 
 Exit status 1 if there are findings. A point is a program with steps of its journal. At each step a
 process dies or is frozen, and the run is resumed until it ends. Then its result, calls and effects
@@ -11,6 +12,8 @@ call tools. The same seed selects the same trees and steps; `--state` continues 
   host         the host is killed with SIGKILL; another process resumes the run
   worker       the process that executes the script is killed; the host resumes the run
   zygote       the parent of these processes is killed
+  guest        with --engine wasm, in place of these two: the guest that executes the script is
+               stopped, or traps since its memory was erased; the host resumes the run
   server       PostgreSQL is killed with SIGKILL, as a whole or one backend, and starts again
   connections  all connections to PostgreSQL are terminated
   frozen       the host is stopped for longer than its lease, and continues when the run has ended
@@ -38,7 +41,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.fuzz.durable_mutants import MUTANTS  # noqa: E402  # the path is complete only now
-from tests.fuzz.durable_series import DEATHS, Series  # noqa: E402  # as above
+from tests.fuzz.durable_series import DEATHS, DEATHS_OF_ENGINES, Series  # noqa: E402  # as above
 from tests.fuzz.durable_world import PROGRAMS  # noqa: E402  # as above
 
 _MOST_DEATHS = 12
@@ -99,10 +102,12 @@ def work(options: argparse.Namespace, death: str) -> Totals:
     totals = Totals(state)
     names = programs(options)
     started = told = time.monotonic()
-    title = f"{options.store} {death} seed {options.seed}"
+    title = f"{options.store} {options.engine} {death} seed {options.seed}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        _series_of(death)(Path(folder), options.store, death, options.mutant) as series,
+        _series_of(death)(
+            *(Path(folder), options.store, death, options.mutant, options.engine)
+        ) as series,
     ):
         straight = {name: series.straight(name) for name in names}
         say(f"{title}: {len(names)} programs, {sum(s['steps'] for s in straight.values())} steps")
@@ -149,11 +154,23 @@ def main() -> int:
     parser.add_argument("--state", metavar="FILE", help="continue the series of these files")
     parser.add_argument("--only", metavar="NAME", help="one program, as 'nested' or 'tree 7'")
     parser.add_argument("--first", action="store_true", help="stop at the first finding")
+    parser.add_argument("--engine", choices=tuple(DEATHS_OF_ENGINES), default="process")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), default="", help="a known defect")
     options = parser.parse_args()
     if options.seed is None:
         options.seed = int(time.time())
-    kinds = DEATHS if options.deaths == "all" else options.deaths.split(",")
+    foreign = {
+        death
+        for engine, deaths in DEATHS_OF_ENGINES.items()
+        for death in deaths
+        if engine != options.engine
+    }
+    kinds = [*DEATHS] if options.deaths == "all" else options.deaths.split(",")
+    if options.deaths == "all":
+        kinds = [kind for kind in kinds if kind not in foreign]
+    if foreign & set(kinds):
+        names = ", ".join(sorted(foreign & set(kinds)))
+        parser.error(f"the engine {options.engine} has no deaths of this kind: {names}")
     if options.store == "sqlite":
         kinds = [kind for kind in kinds if kind not in ("server", "connections", "queue")]
     totals = [work(options, kind) for kind in kinds]

@@ -7,6 +7,7 @@ answers with the result of the run, or dies in the middle.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import logging
 import os
@@ -26,7 +27,9 @@ from typing import Any, TextIO
 import anyio
 import anyio.to_thread
 
-from ptc import Limits, PendingCall, RunResult, Session
+from ptc import CallRecord, Limits, PendingCall, RunResult, Session
+from ptc._workers._choose import EngineName
+from ptc._workers.wasm._guest import Guest
 from ptc.errors import BusyRunError, JournalError, UsageError
 from ptc.journal import Journal
 from ptc.journal._sqlite import SqliteJournal
@@ -60,6 +63,7 @@ class Place:
     mutant: str = ""
     freezes: bool = False
     """True if hosts are stopped, which must not hold the lock of a file then."""
+    engine: EngineName = "process"
 
     def open(self) -> Journal:
         """Open the store."""
@@ -93,8 +97,9 @@ async def _serve(place: Place, requests: TextIO, answers: TextIO) -> None:
     save_programs(root, own)
     journal = await anyio.to_thread.run_sync(place.open)
     async with Session(
-        root, tools=own, toolsets=(), journal=journal, max_attempts=10_000
+        root, tools=own, toolsets=(), journal=journal, max_attempts=10_000, engine=place.engine
     ) as session:
+        _SESSIONS[:] = [session]
         if isinstance(journal, SqliteJournal):
             _LOCKS.append(journal._db.lock)
         while line := await anyio.to_thread.run_sync(requests.readline):
@@ -182,6 +187,30 @@ def _zygotes() -> list[int]:
     return found
 
 
+def _guest(place: Place, chance: Random, log: Path) -> None:
+    """End the guest of the run: between two instructions, or by a trap at its next frame.
+
+    That of a saved program that it calls is left alone: its trap is an error of that call.
+    """
+    active = [run for run in _SESSIONS[0]._runs.active if run.run_id == RUN]
+    workers: list[Any] = [run._worker for run in active if run._worker is not None]
+    for guest in [each.guest for each in workers if each.exit is None]:
+        if chance.random() < 0.5:
+            _count(log, "guest")
+            guest._stopped = True  # not by `stop`, which also ends the stream to this host
+            guest._snapshot.interpreter.engine.increment_epoch()
+        else:
+            _count(log, "trap")
+            guest.read = partial(_erase_and_read, guest)
+
+
+def _erase_and_read(guest: Guest, values: Any) -> int:
+    """Serve ``fd_read`` in the guest's thread: overwrite its memory, and let it continue."""
+    memory = guest._memory
+    ctypes.memset(memory.address(0, memory.size), 0xFF, memory.size)
+    return 0
+
+
 def _kill_all(pids: list[int], log: Path, how: str) -> None:
     killed = 0
     for pid in pids:
@@ -227,6 +256,7 @@ _ACTIONS: dict[str, Callable[[Place, Random, Path], None]] = {
     "host": _host,
     "worker": _worker,
     "zygote": _zygote,
+    "guest": _guest,
     "server": _server,
     "connections": _connections,
     "frozen": _frozen,
@@ -234,6 +264,8 @@ _ACTIONS: dict[str, Callable[[Place, Random, Path], None]] = {
     "clock": _frozen,  # and its clock jumps
     "cancel": _cancel,
 }
+_SESSIONS: list[Session] = []
+"""The session of this host."""
 _LOCKS: list[threading.RLock] = []
 """Lock of the file of this host, if it has one."""
 _time, _time_ns = time.time, time.time_ns
@@ -400,6 +432,11 @@ def _comparable_calls(result: RunResult) -> list[list[Any]]:
         return []
     untruncated = re.compile(r'\{"n":-?\d+\}')
     return [
-        [c.tool, c.status, c.error_code, untruncated.findall(c.arguments[:30])]
+        [c.tool, _status_of(c), c.error_code, untruncated.findall(c.arguments[:30])]
         for c in result.calls
     ]
+
+
+def _status_of(call: CallRecord) -> str:
+    """Return the status of a call; `stuck` is cancelled early, on a busy machine unstarted."""
+    return "unknown" if call.tool == "stuck" else call.status

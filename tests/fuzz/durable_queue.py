@@ -170,6 +170,7 @@ async def _session(place: Place, ledger: Ledger) -> AsyncIterator[Session]:
             workers=1,
             max_attempts=10_000,
             max_concurrent_runs=32,
+            engine=place.engine,
         ) as session:
             yield session
     finally:

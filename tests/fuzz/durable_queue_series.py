@@ -18,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from ptc._workers._choose import EngineName
 from tests.fuzz.durable_host import Place
 from tests.fuzz.durable_ledger import Audit, Ledger, ranked
 from tests.fuzz.durable_oracle import differences, doubled
@@ -140,9 +141,16 @@ class _Open:
 class QueueSeries(Series):
     """Runs of a queue in PostgreSQL, whose workers and whose desk are killed."""
 
-    def __init__(self, folder: Path, store: str, death: str, mutant: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: str,
+        death: str,
+        mutant: str,
+        engine: EngineName = "process",
+    ) -> None:
         """Start the store."""
-        super().__init__(folder, store, death, mutant)
+        super().__init__(folder, store, death, mutant, engine)
         self._ledger = Ledger(self._place.folder / "runs")
         self._open: dict[str, _Open] = {}
         self._processes: dict[str, _Process] = {}

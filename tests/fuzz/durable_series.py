@@ -14,17 +14,20 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+from ptc._workers._choose import EngineName
 from tests.fuzz.durable_host import Place, serve
 from tests.fuzz.durable_oracle import differences, doubled
 from tests.fuzz.durable_postgres import PostgresProcess
 from tests.fuzz.durable_server import Server
 
-__all__ = ["DEATHS", "Series"]
+__all__ = ["DEATHS", "DEATHS_OF_ENGINES", "Series"]
 
 DEATHS = (
     *("host", "worker", "zygote", "server", "connections"),
-    *("frozen", "two", "clock", "cancel", "queue"),
+    *("frozen", "two", "clock", "cancel", "queue", "guest"),
 )
+DEATHS_OF_ENGINES = {"process": ("worker", "zygote"), "wasm": ("guest",)}
+"""Deaths that only one engine can have."""
 _SECONDS = 60.0
 """Time limit for an answer; exceeding it is a finding."""
 _SHORT_LEASE = 0.5
@@ -93,10 +96,18 @@ class _Host:
 class Series:
     """Points of one kind of death over one store."""
 
-    def __init__(self, folder: Path, store: str, death: str, mutant: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: str,
+        death: str,
+        mutant: str,
+        engine: EngineName = "process",
+    ) -> None:
         """Start the store."""
         self._folder = folder
         self._death = death
+        self._engine: EngineName = engine
         self._mutant = mutant
         self._hosts: dict[str, _Host] = {}
         self._served = 0
@@ -123,7 +134,13 @@ class Series:
         leases = dict.fromkeys(("host", "frozen", "two"), _SHORT_LEASE) | {"queue": 1.0}
         lease = leases.get(self._death, 15.0)
         freezes = self._death in ("frozen", "two", "clock")
-        found = Place(place, lease_seconds=lease, mutant=self._mutant, freezes=freezes)
+        found = Place(
+            place,
+            lease_seconds=lease,
+            mutant=self._mutant,
+            freezes=freezes,
+            engine=self._engine,
+        )
         if self.postgres is None:
             return found
         file = self._folder / "postmaster"
@@ -167,7 +184,7 @@ class Series:
     def straight(self, program: str) -> dict[str, Any]:
         """Run a program without a death; return its result."""
         path = self._folder / f"straight {program}"
-        plain = Place(self._folder / "straight")
+        plain = Place(self._folder / "straight", engine=self._engine)
         plain.folder.mkdir(exist_ok=True)
         if "straight" not in self._hosts:
             self._hosts["straight"] = _Host(plain)

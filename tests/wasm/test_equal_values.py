@@ -6,14 +6,17 @@ an entry whose values are equal.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ptc import Limits, Session
+from tests.shared import test_shared_corpus as corpus
 from tests.worker import test_modules as modules
 from tests.worker import test_plain_python as plain
 
@@ -64,6 +67,17 @@ DIFFERENT: dict[str, str] = {
 }
 
 
+ANNOTATION = "names in annotations are evaluated when asked for, from 3.14 on"
+DIFFERENT_SHARED: dict[str, str] = {
+    **dict.fromkeys((f"snippet {n}" for n in (96, 183, 308, 424, 425, 486, 487)), ANNOTATION),
+    "snippet 191": "int.is_integer exists from 3.12 on, so the script gets further",
+    "snippet 262": "a comprehension has no frame of its own from 3.12 on",
+    "snippet 332": "hashes of text have 32 bits in the guest, so a set has another order",
+    "snippet 336": "the last digit of a sum: another mathematical library",
+    "idiom type_alias_312": "the statement exists from 3.12 on",
+}
+
+
 def cases() -> dict[str, str]:
     found = {path.stem: path.read_text() for path in sorted((PROGRAMS / "allowed").glob("*.py"))}
     found["plain"] = plain.PROGRAMS + plain.RUN
@@ -109,3 +123,52 @@ async def test_programs_have_equal_values_on_both_engines(tmp_path: Path) -> Non
     assert not unknown, json.dumps(unknown, indent=1)[:20_000]
     assert found.keys() == DIFFERENT.keys()
     assert equal > 400
+
+
+def shared_scripts() -> dict[str, str]:
+    """Scripts that models wrote, and shared idioms, by their line."""
+    found = {
+        f"snippet {number}": corpus.as_programs(row)[1]
+        for number, row in enumerate(corpus.load(corpus.SNIPPETS))
+    }
+    idioms = corpus.load(corpus.IDIOMS)
+    return found | {f"idiom {row['name']}": modules._as_run(row) for row in idioms}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.anyio
+@pytest.mark.skipif(not corpus.SNIPPETS.exists(), reason="no corpus; PTC_SHARED names its folder")
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the list is for 3.11 and 3.15")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_scripts_of_models_have_equal_outcomes_on_both_engines(tmp_path: Path) -> None:
+    different: dict[str, tuple[Any, Any]] = {}
+    equal = 0
+    async with (
+        Session(tmp_path, toolsets=(), engine="process", workers=2) as process,
+        Session(tmp_path, toolsets=(), engine="wasm", workers=2) as wasm,
+    ):
+        scripts = shared_scripts()
+        for names in batched(scripts, 8):
+            pairs = await asyncio.gather(
+                *(told(session, scripts[name]) for name in names for session in (process, wasm))
+            )
+            for name, one, other in zip(names, pairs[::2], pairs[1::2], strict=True):
+                equal += one == other
+                if one != other:
+                    different[name] = one, other
+    unknown = {name: pair for name, pair in different.items() if name not in DIFFERENT_SHARED}
+    assert not unknown, json.dumps(unknown, indent=1)[:20_000]
+    assert different.keys() == DIFFERENT_SHARED.keys()
+    assert equal > 1_000
+
+
+def batched(names: Iterable[str], size: int) -> Iterator[list[str]]:
+    rest = list(names)
+    for start in range(0, len(rest), size):
+        yield rest[start : start + size]
+
+
+async def told(session: Session, source: str) -> Any:
+    result = await session.program(source=source, limits=Limits(timeout_ms=10_000))
+    kind = result.error and result.error.type
+    return [result.status, kind, result.value, result.stdout]

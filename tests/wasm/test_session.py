@@ -17,6 +17,7 @@ from ptc import Limits, OtherEngineError, Session, SetupError, UsageError, tool
 from ptc._facts import Layer
 from ptc._workers import _choose
 from ptc._workers._pool import Pool
+from ptc._workers.wasm._pool import WasmPool
 
 pytestmark = pytest.mark.anyio
 
@@ -269,6 +270,33 @@ async def test_auto_uses_webassembly_where_a_layer_is_missing(
     assert "scripts run in WebAssembly, since seccomp is off" in caplog.text
 
 
+async def test_packages_are_those_of_the_engine_that_auto_chooses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = "'statsmodels' is not installed in this Python; install it .* use engine='wasm'"
+    async with session(tmp_path, engine="auto", packages=["statsmodels"]) as s:
+        with pytest.raises(UsageError, match=missing):
+            await s.program(source="1 + 1")
+    async with session(tmp_path, engine="auto", packages=["anyio"]) as s:
+        assert (await s.program(source="import anyio\nanyio.__name__")).value == "anyio"
+    with pytest.raises(UsageError, match="'nowhere' is not installed"):
+        session(tmp_path, engine="auto", packages=["nowhere"])
+    unconfined(monkeypatch)
+    async with session(tmp_path, engine="auto", packages=["anyio"]) as s:
+        for _ in range(2):
+            with pytest.raises(UsageError, match="is installed for engine='process'"):
+                await s.program(source="1 + 1")
+    async with session(tmp_path, engine="auto", packages=["tabulate"]) as s:
+        assert (await s.program(source="import tabulate\ntabulate.__name__")).value == "tabulate"
+        assert s.engine.startswith("wasm")
+    monkeypatch.setattr(_choose, "sys", SimpleNamespace(platform="darwin"))
+    with pytest.raises(UsageError, match="is installed for engine='process'"):
+        session(tmp_path, engine="auto", packages=["anyio"])
+    monkeypatch.setattr(_choose, "wasm_is_installed", lambda: False)
+    with pytest.raises(UsageError, match="use engine='wasm'"):
+        session(tmp_path, engine="auto", packages=["statsmodels"])
+
+
 @pytest.mark.parametrize(
     ("engine", "installed", "remedy"),
     [
@@ -295,3 +323,36 @@ async def test_auto_uses_webassembly_on_other_systems(
     async with session(tmp_path, engine="auto") as s:
         assert (await s.program(source="1 + 1")).value == 2
         assert s.engine.startswith("wasm")
+
+
+async def test_first_run_gets_its_guest_before_others_start() -> None:
+    memory = 256 << 20
+    pool = WasmPool(size=3, memory_bytes=memory)
+    try:
+        await pool.hello()
+        assert pool.describe()["live"] == 1
+        worker = await pool.acquire(memory)
+        with anyio.fail_after(20):
+            while pool.describe()["ready"] < 3:
+                await anyio.sleep(0.01)
+        worker.hang_up()
+    finally:
+        await pool.close()
+
+
+async def test_more_runs_than_guests_are_all_served_and_the_pool_is_full_again() -> None:
+    memory = 256 << 20
+    pool = WasmPool(size=1, memory_bytes=memory)
+    try:
+        with anyio.fail_after(15):
+            async with anyio.create_task_group() as group:
+                for _ in range(6):
+                    group.start_soon(_acquire, pool, memory)
+            while pool.describe()["ready"] < 1:
+                await anyio.sleep(0.01)
+    finally:
+        await pool.close()
+
+
+async def _acquire(pool: WasmPool, memory: int) -> None:
+    (await pool.acquire(memory)).hang_up()

@@ -101,11 +101,11 @@ class TapedWorker(ProcessWorker):
         self.tape = Tape()
         self._decoder = Tap(self.tape)
 
-    def send(self, *frames: tuple[Kind, bytes]) -> bool:
+    def send(self, *frames: tuple[Kind, bytes], more: bool = False) -> bool:
         """As `Worker.send`."""
         for kind, body in frames:
             self.tape.sent.append((len(self.tape.said), kind, body))
-        return super().send(*frames)
+        return super().send(*frames, more=more)
 
 
 async def record(
@@ -115,10 +115,10 @@ async def record(
     taped: list[TapedWorker] = []
 
     class Noted(TapedWorker):
-        def send(self, *frames: tuple[Kind, bytes]) -> bool:
+        def send(self, *frames: tuple[Kind, bytes], more: bool = False) -> bool:
             if frames and frames[0][0] is Kind.START:
                 taped.append(self)
-            return super().send(*frames)
+            return super().send(*frames, more=more)
 
     found = []
     monkeypatch.setattr("ptc._workers._pool.ProcessWorker", Noted)

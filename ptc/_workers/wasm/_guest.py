@@ -15,12 +15,13 @@ import atexit
 import ctypes
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, NoReturn
 
 from .._worker import Exit
 from ._pipe import Pipe
+from ._place import find_line
 from ._snapshot import WASM_PAGE, Snapshot, call_turn, in_big_stack
 
 __all__ = ["Guest"]
@@ -42,6 +43,7 @@ class Guest:
         pipe: Pipe,
         memory_bytes: int,
         on_end: Callable[[Exit], None],
+        on_place: Callable[[int], None] = lambda _line: None,
     ) -> None:
         """Prepare a guest.
 
@@ -50,11 +52,15 @@ class Guest:
             pipe: The stream of its frames.
             memory_bytes: Memory that it may use beyond that.
             on_end: Called in its thread, with the way it ended, after everything was released.
+            on_place: Called in its thread after `ask_place`, with the line of the script; 0: it is
+                not known.
         """
         self._snapshot = snapshot
         self._pipe = pipe
         self._memory_bytes = memory_bytes
         self._on_end = on_end
+        self._on_place = on_place
+        self._place_wanted = False
         self._stopped = False
         self._ended = False
         self._lock = threading.Lock()
@@ -74,6 +80,14 @@ class Guest:
         self._stopped = True
         self._pipe.close()
         self._snapshot.interpreter.engine.increment_epoch()
+
+    def ask_place(self) -> bool:
+        """Have a guest that computes report its line; return False if that is not known."""
+        if self._snapshot.layout is None:
+            return False
+        self._place_wanted = True
+        self._snapshot.interpreter.engine.increment_epoch()
+        return True
 
     def cpu_seconds(self) -> float | None:
         """Return the CPU time that it has used; None if it has ended."""
@@ -124,7 +138,8 @@ class Guest:
         except wasmtime.Trap as error:
             trap = self._describe(error.trap_code.name if error.trap_code else str(error))
         except wasmtime.WasmtimeError as error:
-            trap = self._describe(str(error).strip().splitlines()[0])
+            # After the stack of the guest comes the cause, at the end.
+            trap = self._describe(str(error).strip().splitlines()[-1].strip())
         finally:
             _thread.guest = None
             used = 0 if self._memory is None else self._memory.size - snapshot.size
@@ -144,14 +159,19 @@ class Guest:
 
     def _may_continue(self) -> bool:
         self._cpu = time.thread_time()
+        layout = self._snapshot.layout
+        if self._place_wanted and layout is not None:
+            self._place_wanted = False
+            self._on_place(find_line(layout, self._memory.read))
         return not self._stopped
 
-    def read(self, values: Any) -> int:
+    def read(self, values: Sequence[int]) -> int:
         """Serve ``fd_read``: wait for frames of the host."""
-        if values[0].i32 != _FROM_HOST:
+        source, start, count, count_at = values
+        if source != _FROM_HOST:
             return _NOT_OPEN
         memory = self._memory
-        vectors = memory.vectors(values[1].i32, values[2].i32)
+        vectors = memory.vectors(start, count)
         if not vectors:
             return _FAULT
         address, size = vectors[0]
@@ -160,16 +180,16 @@ class Guest:
         if data is None:
             raise _stopped()
         memory.write(address, data)
-        memory.write(values[3].i32, len(data).to_bytes(4, "little"))
+        memory.write_word(count_at, len(data))
         return 0
 
-    def write(self, values: Any) -> int:
+    def write(self, values: Sequence[int]) -> int:
         """Serve ``fd_write``: pass on frames, or keep the last words of the interpreter."""
-        target = values[0].i32
+        target, start, count, count_at = values
         if target not in {_TO_HOST, _ERRORS}:
             return _NOT_OPEN
         memory, left, parts = self._memory, _MOST_WRITTEN, []
-        for address, size in memory.vectors(values[1].i32, values[2].i32):
+        for address, size in memory.vectors(start, count):
             parts.append(memory.read(address, min(size, left)))
             left -= len(parts[-1])
         data = b"".join(parts)
@@ -177,7 +197,7 @@ class Guest:
             self._last_words = (self._last_words + data)[-_LAST_WORDS:]
         elif data and not self._pipe.guest_write(data):
             raise _stopped()
-        memory.write(values[3].i32, len(data).to_bytes(4, "little"))
+        memory.write_word(count_at, len(data))
         return 0
 
     def exit(self, status: int) -> NoReturn:
@@ -203,16 +223,16 @@ def _linker(interpreter: Any) -> Any:
 
     from ._wasmtime import define
 
-    def refuse(_values: Any) -> int:
+    def refuse(_values: Sequence[int]) -> int:
         return _MISSING
 
-    def refuse_host(_values: Any) -> int:
+    def refuse_host(_values: Sequence[int]) -> int:
         return -1
 
-    special: dict[str, Callable[[Any], int]] = {
+    special: dict[str, Callable[[Sequence[int]], int]] = {
         "fd_read": lambda values: _thread.guest.read(values),
         "fd_write": lambda values: _thread.guest.write(values),
-        "proc_exit": lambda values: _thread.guest.exit(values[0].i32),
+        "proc_exit": lambda values: _thread.guest.exit(values[0]),
         "call": refuse_host,
     }
     linker = wasmtime.Linker(interpreter.engine)

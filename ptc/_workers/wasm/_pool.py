@@ -62,6 +62,7 @@ class WasmPool:
         self._coming: dict[int, WasmWorker] = {}
         self._waiting = Waiters[WasmWorker]()
         self._failed = 0
+        self._has_started = False
         self._closing = False
         self._empty: anyio.Event | None = None
 
@@ -156,6 +157,9 @@ class WasmPool:
             return
         own = sum(w.memory_bytes == self._memory_bytes for w in self._coming.values())
         wanted = self._size + self._waiting.count(self._memory_bytes)
+        if not self._has_started:
+            # The first run gets a guest 40 ms earlier if no others start beside it.
+            wanted = min(wanted, 1)
         for _ in range(min(wanted - len(self._ready) - own, 2 * self._size - own)):
             self._start(self._memory_bytes)
 
@@ -173,6 +177,7 @@ class WasmPool:
             pipe,
             memory_bytes,
             lambda how: call_in_loop(partial(self._on_exit, worker, how)),
+            lambda line: call_in_loop(partial(worker.report_place, line)),
         )
         self._workers[number] = self._coming[number] = worker
         worker.guest.start()
@@ -182,7 +187,12 @@ class WasmPool:
             return
         self._coming.pop(worker.id, None)
         self._failed = 0
-        if self._waiting.offer(worker):
+        offered = self._waiting.offer(worker)
+        if offered or not self._has_started:
+            self._has_started = True
+            # The runs that still wait need theirs now; the pool can wait until this run has begun.
+            self.reactor.call_later(0 if self._waiting else _REFILL_SECONDS, self._refill)
+        if offered:
             return
         if worker.memory_bytes == self._memory_bytes and not self._closing:
             self._ready.append(worker)

@@ -19,23 +19,26 @@ import struct
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ...errors import SetupError
+from ._cache import cache_folder, clean_cache, is_used
 from ._module import (
     Interpreter,
-    cache_folder,
+    ensure_library,
     guest_folders,
     load_interpreter,
     write_privately,
 )
+from ._place import Layout, find_layout
 from ._sources import digest_of_sources, worker_sources
 
 __all__ = [
     "PAGE",
     "WASM_PAGE",
+    "Image",
     "Snapshot",
     "SnapshotBuilder",
     "call_turn",
@@ -47,7 +50,7 @@ __all__ = [
 
 PAGE: Final = 4_096
 WASM_PAGE: Final = 65_536
-_FORMAT: Final = "1"
+_FORMAT: Final = "2"
 _HOST_FAULT: Final = -2
 _THREAD_STACK: Final = 32 << 20
 _ADDRESS: Final = struct.Struct("<I")
@@ -65,8 +68,22 @@ class Snapshot:
     """Address in the guest, address here, and number of bytes."""
     policy: str
     """Version of the language policy in it."""
+    layout: Layout | None
+    """Places of the interpreter's frames; None if they are not known."""
     buffer: Any
     """Holds the memory that `runs` refer to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Memory of a prepared guest: what differs from that of the interpreter at its start."""
+
+    size: int
+    """Size of the memory."""
+    runs: list[tuple[int, bytes]]
+    """Changed ranges: address and content."""
+    policy: str
+    layout: Layout | None
 
 
 def in_big_stack(name: str, function: Callable[[], None]) -> threading.Thread:
@@ -103,10 +120,13 @@ def load_snapshot(
         if key not in _snapshots:
             interpreter = load_interpreter(on_compile)
             file = _file_of(interpreter, key)
-            found = read_snapshot(interpreter, file)
+            found = read_snapshot(interpreter, file) if is_used(file) else None
             if found is None:
-                write_snapshot(file, *_build(interpreter, key))
+                # Another process may have removed it since the interpreter was loaded.
+                ensure_library()
+                write_snapshot(file, SnapshotBuilder(interpreter, key).run())
                 found = read_snapshot(interpreter, file)
+                clean_cache(cache_folder())
             if found is None:
                 raise SetupError(f"{file} cannot be read back")
             _snapshots[key] = found
@@ -119,10 +139,16 @@ def _file_of(interpreter: Interpreter, packages: tuple[str, ...]) -> Path:
     return cache_folder() / f"{digest[:32]}.snapshot"
 
 
-def write_snapshot(file: Path, size: int, runs: list[tuple[int, bytes]], policy: str) -> None:
+def write_snapshot(file: Path, made: Image) -> None:
     """Write a snapshot to a file of the cache."""
-    head = json.dumps({"size": size, "policy": policy, "runs": [(a, len(b)) for a, b in runs]})
-    header = head.encode().ljust(-len(head) % PAGE + len(head))
+    runs = made.runs
+    head = {
+        "size": made.size,
+        "policy": made.policy,
+        "layout": None if made.layout is None else astuple(made.layout),
+        "runs": [(address, len(content)) for address, content in runs],
+    }
+    header = json.dumps(head).encode().ljust(-len(head) % PAGE + len(head))
     write_privately(
         file,
         b"".join([_ADDRESS.pack(len(header)), b"\0" * (PAGE - 4), header, *(b for _, b in runs)]),
@@ -144,9 +170,10 @@ def read_snapshot(interpreter: Interpreter, file: Path) -> Snapshot | None:
             at += size
         if at != len(buffer):
             return None
-    except (OSError, ValueError, KeyError, struct.error):
+        layout = None if head["layout"] is None else Layout(*head["layout"])
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
         return None
-    return Snapshot(interpreter, head["size"], tuple(runs), head["policy"], buffer)
+    return Snapshot(interpreter, head["size"], tuple(runs), head["policy"], layout, buffer)
 
 
 def call_turn(exports: Any, store: Any, code: str) -> int:
@@ -212,10 +239,10 @@ class SnapshotBuilder:
         self._boot = boot.replace("PACKAGES", repr(list(packages)))
         self._error: Exception | None = None
         self._policy = ""
-        self._made: tuple[int, list[tuple[int, bytes]], str] | None = None
+        self._made: Image | None = None
 
-    def run(self) -> tuple[int, list[tuple[int, bytes]], str]:
-        """Return the size of the memory, the changed ranges and the version of the policy."""
+    def run(self) -> Image:
+        """Prepare the guest, and return its memory."""
         in_big_stack("ptc-wasm-snapshot", self._try).join()
         if self._error is not None:
             raise self._error
@@ -254,7 +281,8 @@ class SnapshotBuilder:
             if self._error is not None:
                 return
             after = bytes(memory.read(store, 0, memory.data_len(store)))
-            self._made = len(after), _changes(before, after), self._policy
+            changes = _changes(before, after)
+            self._made = Image(len(after), changes, self._policy, find_layout(after))
         finally:
             store.close()
             shutil.rmtree(scratch, ignore_errors=True)
@@ -310,9 +338,3 @@ def _changes(before: bytes, after: bytes) -> list[tuple[int, bytes]]:
             else:
                 ranges.append([start, start + PAGE])
     return [(start, after[start:end]) for start, end in ranges]
-
-
-def _build(
-    interpreter: Interpreter, packages: tuple[str, ...]
-) -> tuple[int, list[tuple[int, bytes]], str]:
-    return SnapshotBuilder(interpreter, packages).run()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import wasmtime
@@ -47,7 +47,14 @@ class TrapError(Exception):
     """Raised by a host function: the guest is stopped at once."""
 
 
-_HostFunction = Callable[[Any], int]
+_HostFunction = Callable[[Sequence[int]], int]
+# With plain addresses: a typed pointer and its items are objects that ctypes creates for each call.
+_Callback: Final = ctypes.CFUNCTYPE(
+    ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+)
+_VALUE_BYTES: Final = 16
+_UNPACK: Final = [struct.Struct("<" + "i12x" * count).unpack for count in range(17)]
+"""Read the first 32 bits of so many arguments."""
 _kept: list[Any] = []
 """Callbacks that the runtime may call for as long as the process lives."""
 _no_finalizer: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(0)
@@ -67,12 +74,16 @@ def define(
         module: Module of the import.
         name: Name of the import.
         kind: Its type.
-        function: Gets the array of raw arguments. `TrapError`, or any other error, stops the guest.
+        function: Gets the arguments, of each the first 32 bits. `TrapError`, or any other error,
+            stops the guest.
     """
+    count = len(kind.params)
+    unpack, size = _UNPACK[count], count * _VALUE_BYTES
 
-    def call(_data: Any, _caller: Any, values: Any, _count: int) -> int:
+    def call(_data: Any, _caller: Any, values: int, _count: int) -> int:
         try:
-            values[0].i32 = function(values)
+            result = function(unpack(ctypes.string_at(values, size)))
+            ctypes.c_int32.from_address(values).value = result
         except BaseException as error:  # noqa: BLE001  # no error may cross the runtime's frames
             text = str(error).encode()[:200]
             trap = _ffi.wasmtime_trap_new(
@@ -81,8 +92,9 @@ def define(
             return ctypes.cast(trap, ctypes.c_void_p).value or 0
         return 0
 
-    callback = _ffi.wasmtime_func_unchecked_callback_t(call)
-    _kept.append(callback)
+    plain = _Callback(call)
+    _kept.append(plain)
+    callback = ctypes.cast(plain, _ffi.wasmtime_func_unchecked_callback_t)
     texts = [text.encode() for text in (module, name)]
     pointers = [ctypes.cast(ctypes.c_char_p(text), ctypes.POINTER(ctypes.c_char)) for text in texts]
     error = _ffi.wasmtime_linker_define_func_unchecked(
@@ -131,9 +143,9 @@ def watch_epochs(store: wasmtime.Store, may_continue: Callable[[], bool]) -> Non
 
 
 class GuestMemory:
-    """The memory of a guest, whose size is read for each access, since it grows."""
+    """The memory of a guest. It grows and never shrinks."""
 
-    __slots__ = ("_base", "_context", "_memory")
+    __slots__ = ("_base", "_context", "_known", "_memory")
 
     def __init__(self, store: wasmtime.Store, memory: wasmtime.Memory) -> None:
         self._context = store._context()
@@ -142,6 +154,7 @@ class GuestMemory:
         self._base = ctypes.cast(
             _ffi.wasmtime_memory_data(self._context, self._memory), ctypes.c_void_p
         ).value
+        self._known = self.size  # asking the runtime for each access would take a microsecond
 
     @property
     def size(self) -> int:
@@ -156,8 +169,10 @@ class GuestMemory:
             TrapError: If it is not within the memory.
         """
         start &= 0xFFFF_FFFF
-        if size < 0 or start + size > self.size:
-            raise TrapError("an address outside of the memory")
+        if size < 0 or start + size > self._known:
+            self._known = self.size
+            if size < 0 or start + size > self._known:
+                raise TrapError("an address outside of the memory")
         return (self._base or 0) + start
 
     def read(self, start: int, size: int) -> bytes:
@@ -177,3 +192,7 @@ class GuestMemory:
         if not 0 <= count <= _MAX_VECTORS:
             raise TrapError("too many buffers")
         return list(_IOVEC.iter_unpack(self.read(start, count * _IOVEC.size)))
+
+    def write_word(self, start: int, number: int) -> None:
+        """Overwrite a word."""
+        ctypes.c_uint32.from_address(self.address(start, 4)).value = number

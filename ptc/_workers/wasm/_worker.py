@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core._reactor import Reactor
+from ..._wire._protocol import Kind, State
 from .._worker import Worker
 from ._guest import Guest
 from ._pipe import Pipe, PipeReactor
@@ -27,8 +28,17 @@ class WasmWorker(Worker):
         return None if self.guest is None else self.guest.cpu_seconds()
 
     def ask_place(self) -> bool:
-        """Return False: a guest that computes reads nothing, and cannot be interrupted."""
-        return False
+        """Have the guest's thread read the line out of its memory."""
+        return self.guest is not None and self.exit is None and self.guest.ask_place()
+
+    def report_place(self, line: int) -> None:
+        """Pass on the line at which it computes, as if the guest had sent it."""
+        if self.eof or self.state is not State.RUNNING:
+            return
+        try:
+            self.on_frame(Kind.FRAMES, [["", line, []]], 0)
+        except Exception as error:  # noqa: BLE001  # no callback of an event loop may raise
+            self._fail(error)
 
     def kill(self) -> None:
         """Stop the guest between two instructions."""

@@ -38,7 +38,7 @@ __all__ = ["PostgresBatches"]
 
 _RUN_TYPES: Final = (
     *("bigint", "text", "bytea", "text", "bytea", "bytea", "bigint", "float8", "bigint", "text"),
-    *("bytea", "bigint", "bigint", "int", "int", "text", "bigint"),
+    *("bytea", "bigint", "bigint", "int", "int", "text", "bigint", "text"),
 )
 _CALL_TYPES: Final = (
     *("bigint", "text", "text", "bytea", "text", "bool", "int", "int", "bigint", "text"),

@@ -2,7 +2,9 @@
 
 Rule 1: the limits of a tenant hold on all machines together, also while workers die.
     tests/core/queue/test_limits.py::test_limit_holds_on_all_machines_while_workers_die
-Rule 2: a damaged row is reported with its claim, and fails no round.
+Rule 2: a run that an engine has started is never acquired for another one.
+    tests/core/queue/test_engines.py::test_run_waits_for_the_engine_that_started_it
+Rule 3: a damaged row is reported with its claim, and fails no round.
     tests/core/queue/test_damaged_runs.py::test_damaged_runs_are_buried_alone
 """
 
@@ -15,7 +17,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from ..._core import _json
+from ..._records._engine_names import family_of
 from ...errors import DamagedRunError
 from .._fair_share import Demand, divide_slots
 from .._journal import Lease, RunRow
@@ -24,8 +26,9 @@ from .._record import build_run
 from . import _queue_statements as sql
 from ._run_rows import decode_run
 from ._statements import POSITION
+from ._toolsets import digest_of, encode_tools, missing_tools, read_tools, with_engine
 
-__all__ = ["ClaimRounds", "missing_tools", "read_tools"]
+__all__ = ["ClaimRounds"]
 
 
 class ClaimRounds:
@@ -45,24 +48,32 @@ class ClaimRounds:
         self._worker, self._lease_seconds, self._label = worker, lease_seconds, label
         self._held = held
         self._tools: dict[str, str] = {}
+        self._engine = ""
         self._most_attempts = 1
         self._served: dict[str, bool] = {}
         """True for each set of tools that this worker has."""
+        self._toolsets: dict[str, dict[str, str]] = {}
+        """The sets of tools that it has met, by digest."""
         self.next_seconds = 0.0
         """Time until a run may start that its tenant's rate held back in the last round."""
 
-    def register(self, tools: Mapping[str, str], max_attempts: int) -> None:
-        """Set the tools of the worker, and the starts of a run after which it is not started."""
-        self._tools, self._served = dict(tools), {}
-        self._most_attempts = max_attempts
+    def register(
+        self, tools: Mapping[str, str], max_attempts: int, engine: str
+    ) -> Mapping[str, str]:
+        """Set what the worker has, as `RunQueue.register`; return its tools with its engine."""
+        self._tools, self._served = with_engine(tools, engine), {}
+        self._engine, self._most_attempts = engine, max_attempts
+        return self._tools
 
     async def claim(self, connection: Any, queries: Any, most: int) -> Sequence[Claim]:
         """Take up to `most` runs, in one transaction."""
         self.next_seconds = 0.0
         demand = await self._demand(connection, most)
-        if not any(ready or stale for _, stale, ready in demand.values()):
+        tenants = sorted(
+            {tenant_of(name) for name, (_, stale, ready) in demand.items() if stale or ready}
+        )
+        if not tenants:
             return []
-        tenants = sorted({tenant_of(name) for name in demand})
         # A worker that is frozen in this transaction must not keep others from their work.
         async with connection.transaction():
             await connection.execute(sql.SHORT_TIMEOUTS)
@@ -76,13 +87,17 @@ class ClaimRounds:
         return claims
 
     async def _demand(self, connection: Any, most: int) -> dict[str, tuple[int, int, int]]:
-        """Return running, stale and ready runs by entrypoint, of those that this worker serves."""
+        """Return running, stale and ready runs by entrypoint.
+
+        Of runs that this worker does not serve, those that run count for the limits of tenants.
+        """
         rows = await connection.fetch(sql.DEMAND, most, self._lease_seconds)
         await self._learn(connection, {row[0].rpartition("/")[2] for row in rows})
         return {
-            row[0]: (row[1], row[2], row[3])
-            for row in rows
-            if self._served[row[0].rpartition("/")[2]]
+            name: (running, stale, ready)
+            if self._served[name.rpartition("/")[2]]
+            else (running, 0, 0)
+            for name, running, stale, ready in map(tuple, rows)
         }
 
     async def _learn(self, connection: Any, digests: set[str]) -> None:
@@ -91,7 +106,7 @@ class ClaimRounds:
             return
         found = {row[0]: row[1] for row in await connection.fetch(sql.TOOLSETS, list(unknown))}
         for digest in unknown:
-            tools = read_tools(found.get(digest, ""))
+            tools = self._toolsets[digest] = read_tools(found.get(digest, ""))
             self._served[digest] = not missing_tools(tools, self._tools)
 
     async def _shares(
@@ -179,7 +194,9 @@ class ClaimRounds:
             return []
         by_run = {(job.payload or b"").decode(errors="replace"): job for job in jobs}
         rows = await connection.fetch(
-            sql.START, list(by_run), self._worker, self._most_attempts, list(self._held())
+            sql.START,
+            *(list(by_run), self._worker, self._most_attempts, list(self._held())),
+            *(self._engine, family_of(self._engine)),
         )
         claims, damaged = [], []
         for number, epoch, status, *values in map(tuple, rows):
@@ -200,8 +217,37 @@ class ClaimRounds:
             # Ended, executed elsewhere, started too often, or deleted.
             rows = await connection.fetch(sql.ROWS, list(by_run))
             found = {row[0]: self._read(tuple(row)) for row in rows}
+            for name in await self._sort_out(connection, by_run, found):
+                del by_run[name]
             claims += [_claim_of(job, found.get(name)) for name, job in by_run.items()]
         return claims
+
+    async def _sort_out(
+        self, connection: Any, jobs: Mapping[str, Any], runs: Mapping[str, RunRow | str]
+    ) -> list[str]:
+        """Give the runs back that another engine has started; return their ids.
+
+        Their entries require that engine from now on, so this happens once to a run.
+        """
+        moved = []
+        toolsets = {}
+        for run_id, run in runs.items():
+            if isinstance(run, str) or not self._is_foreign(run):
+                continue
+            tenant, _, digest = jobs[run_id].entrypoint.rpartition("/")
+            tools = with_engine(self._toolsets[digest], run.engine)
+            toolsets[digest_of(tools)] = encode_tools(tools)
+            moved.append((run_id, f"{tenant}/{digest_of(tools)}", digest_of(tools)))
+        if moved:
+            await connection.execute(sql.INSERT_TOOLSETS, [*toolsets], [*toolsets.values()])
+            ids = [jobs[run_id].id for run_id, _, _ in moved]
+            await connection.execute(sql.SORT, *map(list, zip(*moved, strict=True)), ids)
+        return [run_id for run_id, _, _ in moved]
+
+    def _is_foreign(self, run: RunRow) -> bool:
+        is_open = run.status in ("running", "paused") and run.rolled_back_ms is None
+        is_other = bool(run.engine) and family_of(run.engine) != family_of(self._engine)
+        return is_open and is_other
 
     def _read(self, row: Sequence[Any]) -> RunRow | str:
         """Return the row of a run, or the reason why it cannot be read."""
@@ -209,20 +255,6 @@ class ClaimRounds:
             return build_run(decode_run(row), self._label)
         except DamagedRunError as error:
             return str(error)
-
-
-def read_tools(text: str) -> dict[str, str]:
-    """Return a set of tools; of a damaged one, a set that no worker has."""
-    try:
-        tools = _json.loads(text)
-    except ValueError:
-        tools = None
-    return tools if isinstance(tools, dict) else {"": ""}
-
-
-def missing_tools(required: Mapping[str, str], tools: Mapping[str, str]) -> list[str]:
-    """Return the names of required tools that `tools` lacks, or has with another digest."""
-    return sorted(name for name, digest in required.items() if tools.get(name) != digest)
 
 
 def tenant_of(entrypoint: str) -> str:

@@ -14,7 +14,6 @@ Rule 2: the server stops with its last user, also if others were killed. The ker
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -116,6 +115,8 @@ class EmbeddedServer:
     # --- start and end ----------------------------------------------------------------------
 
     def _start(self) -> None:
+        import fcntl
+
         programs = _find_programs(self._data)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,6 +137,8 @@ class EmbeddedServer:
         self._users = users
 
     def _leave(self) -> None:
+        import fcntl
+
         assert self._users is not None  # noqa: S101  # set by `_start`
         users, self._users = self._users, None
         try:
@@ -153,6 +156,8 @@ class EmbeddedServer:
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
         """Start and stop in one process at a time."""
+        import fcntl
+
         lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

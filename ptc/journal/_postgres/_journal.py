@@ -170,7 +170,12 @@ class PostgresJournal(RunWrites):
     # --- leases -----------------------------------------------------------------------------
 
     async def acquire(
-        self, run_id: str, *, max_attempts: int | None = None, options: bytes | None = None
+        self,
+        run_id: str,
+        *,
+        max_attempts: int | None = None,
+        options: bytes | None = None,
+        engine: str = "",
     ) -> Lease:
         """As `Journal.acquire`."""
 
@@ -179,7 +184,8 @@ class PostgresJournal(RunWrites):
                 run_id, row["status"], row["rolled_back_ms"], row["attempts"], max_attempts
             )
 
-        work = partial(self._acquire, run_id, ACQUIRE, max_attempts, options, why_not=why_not)
+        values = max_attempts, options, engine
+        work = partial(self._acquire, run_id, ACQUIRE, *values, why_not=why_not)
         return await self._call(work, undo=self.release)
 
     async def acquire_for_rollback(self, run_id: str, at_ms: int) -> Lease:

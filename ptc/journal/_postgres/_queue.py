@@ -12,10 +12,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from hashlib import sha256
 from typing import Any, Final, TypeVar
 
-from ..._core import _json
 from ...errors import QueueFullError
 from .._journal import Lease
 from .._queue import (
@@ -28,9 +26,10 @@ from .._queue import (
 )
 from .._writes import run_number, run_values
 from . import _queue_statements as sql
-from ._claims import ClaimRounds, missing_tools, read_tools
+from ._claims import ClaimRounds
 from ._run_rows import encode_run
 from ._server import Server
+from ._toolsets import digest_of, encode_tools, missing_tools, read_tools
 
 __all__ = ["PostgresQueue"]
 
@@ -104,7 +103,7 @@ class PostgresQueue:
         return await self._run(lambda connection: self._submit(connection, submissions))
 
     async def _submit(self, connection: Any, submissions: Sequence[Submission]) -> Sequence[str]:
-        toolsets = {_digest(each.tools): _json.dumps(each.tools).decode() for each in submissions}
+        toolsets = {digest_of(each.tools): encode_tools(each.tools) for each in submissions}
         async with connection.transaction():
             await self._add_names(connection, submissions, toolsets)
             runs = [each.run for each in submissions]
@@ -120,7 +119,7 @@ class PostgresQueue:
                     list(new),
                     [_entrypoint(each) for each in new.values()],
                     [each.run.tenant for each in new.values()],
-                    [_digest(each.tools) for each in new.values()],
+                    [digest_of(each.tools) for each in new.values()],
                     [each.priority for each in new.values()],
                     [each.delay_ms for each in new.values()],
                 )
@@ -138,9 +137,7 @@ class PostgresQueue:
     ) -> None:
         tenants = sorted({each.run.tenant for each in submissions})
         await connection.execute(
-            "INSERT INTO toolsets SELECT * FROM unnest($1::text[], $2::text[])"
-            " ON CONFLICT DO NOTHING",
-            *map(list, zip(*sorted(toolsets.items()), strict=True)),
+            sql.INSERT_TOOLSETS, *map(list, zip(*sorted(toolsets.items()), strict=True))
         )
         await connection.execute(
             "INSERT INTO tenants(name) SELECT * FROM unnest($1::text[]) ON CONFLICT DO NOTHING",
@@ -216,10 +213,11 @@ class PostgresQueue:
 
     # --- working --------------------------------------------------------------------------------
 
-    async def register(self, tools: Mapping[str, str], slots: int, max_attempts: int) -> None:
+    async def register(
+        self, tools: Mapping[str, str], slots: int, max_attempts: int, engine: str
+    ) -> None:
         """As `RunQueue.register`."""
-        self._rounds.register(tools, max_attempts)
-        text = _json.dumps(dict(tools)).decode()
+        text = encode_tools(self._rounds.register(tools, max_attempts, engine))
 
         async def register(connection: Any) -> None:
             await connection.execute(sql.ANNOUNCE, self._worker, text, slots)
@@ -386,13 +384,8 @@ class PostgresQueue:
         return await self._run(read)
 
 
-def _digest(tools: Mapping[str, str]) -> str:
-    """Return the digest of a set of tools."""
-    return sha256(_json.dumps(dict(sorted(tools.items())))).hexdigest()[:32]
-
-
 def _entrypoint(submission: Submission) -> str:
-    return f"{submission.run.tenant}/{_digest(submission.tools)}"
+    return f"{submission.run.tenant}/{digest_of(submission.tools)}"
 
 
 def _is_unfinished(row: Any) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "GIVE_UP",
     "INSERT_RUNS",
     "INSERT_SUBMISSIONS",
+    "INSERT_TOOLSETS",
     "LOCK_LENGTHS",
     "LOCK_TENANTS",
     "LOST",
@@ -28,6 +29,7 @@ __all__ = [
     "REMOVE",
     "ROWS",
     "SHORT_TIMEOUTS",
+    "SORT",
     "SPEND",
     "START",
     "TENANTS",
@@ -40,13 +42,16 @@ __all__ = [
 
 _TYPES: Final = (
     *("bigint", "text", "bytea", "text", "bytea", "bytea", "bigint", "float8", "bigint", "text"),
-    *("bytea", "bigint", "bigint", "int", "int", "text", "bigint"),
+    *("bytea", "bigint", "bigint", "int", "int", "text", "bigint", "text"),
 )
 _ARRAYS: Final = ", ".join(f"${index}::{kind}[]" for index, kind in enumerate(_TYPES, 1))
 INSERT_RUNS: Final = f"""
 INSERT INTO runs(number, {RUN_COLUMNS}, owner, epoch)
 SELECT t.*, NULL, 0 FROM unnest({_ARRAYS}) AS t ON CONFLICT DO NOTHING RETURNING run_id
 """  # noqa: S608  # our names
+INSERT_TOOLSETS: Final = (
+    "INSERT INTO toolsets SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING"
+)
 INSERT_SUBMISSIONS: Final = """
 INSERT INTO submissions(run, run_id, entrypoint, tenant, toolset, priority, not_before)
 SELECT s.number, s.run_id, s.entrypoint, s.tenant, s.toolset, s.priority,
@@ -105,12 +110,14 @@ SELECT entrypoint, count(*) FROM (SELECT entrypoint FROM queue_entries
 START: Final = f"""
 UPDATE runs r SET owner=$2, epoch=r.epoch+1, status='running', result=NULL, ended_ms=NULL,
   attempts=CASE WHEN o.status='running' THEN r.attempts+1 ELSE 1 END,
-  clock=CASE WHEN o.status='queued' THEN extract(epoch FROM clock_timestamp()) ELSE r.clock END
+  clock=CASE WHEN o.status='queued' THEN extract(epoch FROM clock_timestamp()) ELSE r.clock END,
+  engine=CASE WHEN r.engine='' THEN $5 ELSE r.engine END
 FROM (SELECT number, status FROM runs WHERE run_id=ANY($1::text[]) FOR UPDATE) AS o
 WHERE r.number=o.number AND r.status IN ('queued', 'running', 'paused')
   AND r.rolled_back_ms IS NULL AND (r.owner IS NULL OR NOT {ALIVE}
     OR r.owner=$2 AND NOT r.number=ANY($4::bigint[]))
   AND (r.status<>'running' OR r.attempts<$3)
+  AND (r.engine='' OR starts_with(r.engine || ' ', $6 || ' '))
 RETURNING r.number, r.epoch, o.status, {", ".join(f"r.{n}" for n in RUN_COLUMNS.split(", "))}
 """  # noqa: S608  # our names
 """Also acquires a run that this worker owns and does not hold: the answer to an earlier round was
@@ -121,10 +128,25 @@ SELECT r.run_id, r.status, r.owner=$2 AS own, r.owner IS NOT NULL AND {ALIVE} AS
 FROM runs r WHERE r.run_id=ANY($1::text[]) ORDER BY r.number FOR UPDATE OF r
 """  # noqa: S608  # our names
 RELEASE: Final = """
-UPDATE runs SET owner=NULL, attempts=greatest(attempts-1, 0)
-WHERE run_id=ANY($1::text[]) AND status='running' AND (owner IS NULL OR owner=$2)
+UPDATE runs r SET owner=NULL, attempts=greatest(r.attempts-1, 0),
+  engine=CASE WHEN EXISTS (SELECT 1 FROM calls WHERE run=r.number)
+    OR EXISTS (SELECT 1 FROM ticks WHERE run=r.number)
+    OR EXISTS (SELECT 1 FROM events WHERE run=r.number) THEN r.engine ELSE '' END
+WHERE r.run_id=ANY($1::text[]) AND r.status='running' AND (r.owner IS NULL OR r.owner=$2)
 """
-"""The worker stopped, not the run: that start does not count."""
+"""The worker stopped, not the run: that start does not count. A run that received nothing yet can
+start on any engine."""
+SORT: Final = """
+WITH sorted AS (
+  UPDATE submissions s SET entrypoint=t.entrypoint, toolset=t.toolset
+  FROM unnest($1::text[], $2::text[], $3::text[]) AS t(run_id, entrypoint, toolset)
+  WHERE s.run_id=t.run_id
+)
+UPDATE queue_entries q SET entrypoint=t.entrypoint, status='queued', queue_manager_id=NULL,
+  updated=now()
+FROM unnest($2::text[], $4::bigint[]) AS t(entrypoint, id) WHERE q.id=t.id
+"""
+"""Give runs back that other engines have started, under names that only those take."""
 GIVE_UP: Final = "UPDATE runs SET owner=NULL WHERE number=ANY($1::bigint[]) AND owner=$2"
 DECIDED: Final = """
 SELECT DISTINCT r.run_id FROM runs r,
@@ -147,6 +169,10 @@ TIDY: Final = (
     " (SELECT id FROM queue_entries WHERE status='queued' AND priority<10"
     " AND execute_after < now() AND greatest(updated, execute_after) < now() - interval '10s'"
     " ORDER BY id LIMIT 500 FOR UPDATE SKIP LOCKED)",
+    # Runs of dead workers that no live one can take wait like others, and fill no limit.
+    "UPDATE queue_entries SET status='queued', queue_manager_id=NULL, updated=now()"
+    " WHERE status='picked' AND heartbeat < now() - make_interval(secs => 3 *"
+    " (SELECT coalesce(max(lease_seconds), 15) FROM workers WHERE tools IS NOT NULL))",
     "DELETE FROM queue_log WHERE id IN (SELECT id FROM queue_log"
     " WHERE created < now() - interval '1 day' ORDER BY id LIMIT 5000)",
     "DELETE FROM workers w WHERE w.alive < now() - interval '1 day'"

@@ -42,6 +42,7 @@ ALIVE: Final = (
 _STATUSES: Final = ", ".join(f"'{status}'" for status in REPLAYABLE)
 ACQUIRE: Final = f"""
 WITH acquired AS (UPDATE runs r SET owner=$2, epoch=r.epoch+1, options=coalesce($4, r.options),
+  engine=CASE WHEN r.engine='' THEN $5 ELSE r.engine END,
   attempts=CASE WHEN r.status IN ('paused', 'queued') THEN 1 ELSE r.attempts+1 END,
   size_bytes=r.size_bytes-coalesce(length(r.result), 0),
   status='running', result=NULL, ended_ms=NULL
@@ -65,7 +66,7 @@ ARCHIVE: Final = f"""
 INSERT INTO runs(number, {RUN_COLUMNS}, epoch)
 SELECT $2, $3, source, filename, inputs, options, seed, clock, created_ms,
   CASE WHEN status IN ('running', 'paused') THEN 'cancelled' ELSE status END,
-  result, coalesce(ended_ms, $4), NULL, revision, attempts, tenant, size_bytes, epoch
+  result, coalesce(ended_ms, $4), NULL, revision, attempts, tenant, size_bytes, engine, epoch
 FROM runs WHERE number=$1
 """  # noqa: S608  # our names
 REVISE: Final = """

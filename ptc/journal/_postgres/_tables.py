@@ -102,7 +102,10 @@ DROP INDEX ended_runs;
 CREATE INDEX ended_runs ON runs(ended_ms, number) INCLUDE (size_bytes)
   WHERE ended_ms IS NOT NULL AND strpos(run_id, '.')=0;
 """
-_MIGRATIONS: Final = (*(_TABLES, _REVISIONS, _TENANTS, _EVENTS, _ARTIFACTS, _QUEUE, _RETENTION),)
+_ENGINE: Final = "ALTER TABLE runs ADD COLUMN engine TEXT NOT NULL DEFAULT ''"
+_MIGRATIONS: Final = (
+    *(_TABLES, _REVISIONS, _TENANTS, _EVENTS, _ARTIFACTS, _QUEUE, _RETENTION, _ENGINE),
+)
 """Indexed by the version they start from. Never edit an entry: existing schemas were made with it.
 """
 SCHEMA_VERSION: Final = len(_MIGRATIONS)

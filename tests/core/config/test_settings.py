@@ -186,6 +186,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
     "retention_runs": ("retention_runs = 7", lambda s: bounds_of(s).max_runs, 7),
     "retention_bytes": ("retention_bytes = 7", lambda s: bounds_of(s).max_bytes, 7),
     "max_attempts": ("max_attempts = 7", lambda s: s.history.max_attempts, 7),
+    "telemetry": ("telemetry = true", lambda s: s._runner._telemetry._option, True),
     "store_source": (
         "store_source = false",
         lambda s: s._runner._programs._store_source,

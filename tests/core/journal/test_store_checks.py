@@ -141,9 +141,14 @@ class KeepsUsedDecisions(SqliteJournal):
 
 class NeverTires(SqliteJournal):
     async def acquire(
-        self, run_id: str, *, max_attempts: int | None = None, options: bytes | None = None
+        self,
+        run_id: str,
+        *,
+        max_attempts: int | None = None,
+        options: bytes | None = None,
+        engine: str = "",
     ) -> Lease:
-        return await super().acquire(run_id, options=options)
+        return await super().acquire(run_id, options=options, engine=engine)
 
 
 class ForgetsTheLimit(SqliteJournal):

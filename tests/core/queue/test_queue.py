@@ -28,7 +28,7 @@ async def test_claim_whose_answer_was_lost_is_made_again(fleet: Fleet) -> None:
     async with fleet.session() as session:
         run_id = await session.submit(source="1")
         queue = await queued_runs_of(session).queue()
-        await queue.register(queued_runs_of(session).digests, 4, 5)
+        await queue.register(queued_runs_of(session).digests, 4, 5, session.engine)
         (claim,) = await queue.claim(4)
         assert claim.lease is not None
         assert await queue.claim(4) == []
@@ -52,7 +52,7 @@ async def test_claim_whose_answer_was_lost_is_made_again(fleet: Fleet) -> None:
 
 async def _claim(session: Session) -> tuple[RunQueue, Claim]:
     queue = await queued_runs_of(session).queue()
-    await queue.register(queued_runs_of(session).digests, 4, 5)
+    await queue.register(queued_runs_of(session).digests, 4, 5, session.engine)
     (claim,) = await queue.claim(4)
     return queue, claim
 

@@ -8,6 +8,7 @@ import struct
 import orjson
 import pytest
 
+from ptc._wire._bodies import MAX_DEPTH, decode
 from ptc._wire._protocol import (
     HEADER_BYTES,
     LEGAL,
@@ -156,3 +157,23 @@ def test_random_bytes_raise_only_protocol_errors() -> None:
                 parse(kind, body)
         except ProtocolError:
             continue
+
+
+@pytest.mark.parametrize("length", [0, 20_000])
+def test_depth_of_a_body_is_bounded_exactly_whatever_its_length(length: int) -> None:
+    def nested(levels: int) -> bytes:
+        return b'["%b",' % (b"x" * length) + b"[" * (levels - 1) + b"]" * levels
+
+    assert decode(nested(MAX_DEPTH))[0] == "x" * length
+    for levels in (MAX_DEPTH + 1, 1_000, 1_024, 5_000):
+        with pytest.raises(ProtocolError, match=r"nested deeper|not JSON"):
+            decode(nested(levels))
+    # Brackets in texts are not levels.
+    assert decode(b'["%b"]' % (b"[{" * 1_000 + b"x" * length))
+
+
+@pytest.mark.parametrize("body", [b"1],[2", b"]", b"[", b"],[", b"", b"1]],[[2", b"1,2", b"[]]"])
+def test_body_cannot_close_lists_that_it_has_not_opened(body: bytes) -> None:
+    for filler in (b"", b" " * 20_000):
+        with pytest.raises(ProtocolError, match="not JSON"):
+            decode(body + filler)

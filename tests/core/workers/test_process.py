@@ -73,6 +73,34 @@ async def test_frames_of_a_slow_reading_worker_are_received() -> None:
         worker.hang_up()
 
 
+async def test_frames_of_an_iteration_of_the_event_loop_are_sent_together_and_in_order() -> None:
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = ProcessWorker(1, near, current_reactor(), 0)
+    worker.state = State.RUNNING
+    with far, anyio.fail_after(20):
+        far.setblocking(False)
+        frames = [(Kind.RESULT, b"[%d]" % number) for number in range(10)]
+        for frame in frames:
+            worker.send(frame, more=True)
+        with pytest.raises(BlockingIOError):
+            far.recv(1 << 16)
+        assert worker.backlog_bytes == 0  # they do not wait for the worker
+        await anyio.wait_readable(far)
+        expected = b"".join(encode(*frame) for frame in frames)
+        assert far.recv(1 << 16) == expected
+        # A frame that nothing follows is sent at once, behind those that were collected.
+        worker.send(frames[0], more=True)
+        worker.send((Kind.TICK, b"[1]"))
+        assert far.recv(1 << 16) == encode(*frames[0]) + encode(Kind.TICK, b"[1]")
+        # So are many, although more follow: the worker reads them meanwhile.
+        for _ in range(1_000):
+            worker.send(frames[0], more=True)
+        assert len(far.recv(1 << 16)) >= 700 * len(encode(*frames[0]))
+        worker.send(frames[0], more=True)
+        worker.hang_up()
+
+
 async def test_host_refuses_to_send_an_illegal_frame() -> None:
     near, far = socket.socketpair()
     near.setblocking(False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ptc import SetupError
-from ptc._workers.wasm._module import cache_folder
+from ptc._workers.wasm._cache import cache_folder
 from ptc._workers.wasm._sources import worker_sources
 
 

@@ -12,20 +12,25 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ptc import ToolError
+from ptc._core import _folder
 from ptc_tools.files._atomic import Transaction
 from ptc_tools.files._paths import MAX_PATH_BYTES, Root
 from ptc_tools.files._syscalls import has_openat2
 
 
-@pytest.fixture(params=[True, False], ids=["openat2", "by_hand"])
-def kernel_walk(request: pytest.FixtureRequest) -> bool:
-    if request.param and not has_openat2():
+@pytest.fixture(params=["openat2", "by_hand", "posix"])
+def kernel_walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    if request.param == "openat2" and not has_openat2():
         pytest.skip("this kernel has no openat2")
-    return bool(request.param)
+    if request.param == "posix":
+        # As on macOS, which has no O_PATH: it opens a folder without the right to list it.
+        monkeypatch.setattr(_folder, "_ENTER", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return bool(request.param == "openat2")
 
 
 def text_of(folder: Path, path: str, *, kernel_walk: bool) -> str:
@@ -401,10 +406,16 @@ def test_file_swapped_between_check_and_open_is_refused(
 ) -> None:
     victim = root / "a.txt"
     victim.write_text("inside")
-    fstat, swapped = os.fstat, threading.Event()
+    fstat, look, swapped = os.fstat, os.stat, threading.Event()
 
-    def swap_then_look(fd: int) -> os.stat_result:
-        status = fstat(fd)
+    def swap_after_fstat(fd: int) -> os.stat_result:
+        return swap(fstat(fd))
+
+    def swap_after_stat(path: Any, **options: Any) -> os.stat_result:
+        status = look(path, **options)
+        return swap(status) if "dir_fd" in options else status
+
+    def swap(status: os.stat_result) -> os.stat_result:
         if stat.S_ISREG(status.st_mode) and not swapped.is_set():
             swapped.set()
             victim.unlink()
@@ -420,7 +431,8 @@ def test_file_swapped_between_check_and_open_is_refused(
         codes.append(refusal(root, "a.txt", kernel_walk=kernel_walk).code)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fstat", swap_then_look)
+        patched.setattr(os, "fstat", swap_after_fstat)
+        patched.setattr(os, "stat", swap_after_stat)
         # In a thread: opening the FIFO could block forever.
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
@@ -643,6 +655,7 @@ def test_slot_leaves_no_descriptor_open(root: Path, outside: Path, kernel_walk: 
 MOUNTS = """
 import os, subprocess, sys
 from pathlib import Path
+from typing import Any
 from ptc import ToolError
 from ptc_tools.files._atomic import Transaction
 from ptc_tools.files._paths import Root

@@ -13,10 +13,11 @@ import anyio
 import pytest
 
 from ptc import ToolError
+from ptc._core._folder import PosixFolder, open_folder
 from ptc_tools import Match, MatchCount, glob, grep
 from ptc_tools.files import _reading
 from ptc_tools.files._paths import Root
-from ptc_tools.search import _grep, _lines, _ripgrep
+from ptc_tools.search import _grep, _lines, _ripgrep, _spawn
 
 pytestmark = pytest.mark.anyio
 
@@ -337,11 +338,12 @@ def test_reading_thread_cannot_change_files(
         lambda: os.execv("/bin/true", ["true"]),  # noqa: S606  # must not start
         lambda: openat2_truncating(root / "a"),
     ]
-    with Root(root) as opened:
+    with open_folder(root) as folder:
+        assert isinstance(folder, PosixFolder)
         for way in ways:
             with pytest.raises(PermissionError):
-                _reading.in_reading_thread(way, opened.fd, "/bin/cat")
-        assert _reading.in_reading_thread((root / "a").read_text, opened.fd, "/bin/cat") == "text"
+                _reading.in_reading_thread(way, folder.fd, "/bin/cat")
+        assert _reading.in_reading_thread((root / "a").read_text, folder.fd, "/bin/cat") == "text"
     assert os.listdir(root) == ["a"]
 
 
@@ -434,7 +436,7 @@ async def test_a_search_that_stops_at_its_limit_leaves_no_process(root: Path, ca
 async def test_huge_line_cannot_exhaust_the_memory(
     root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_ripgrep, "MAX_MEMORY_BYTES", 50_000_000)
+    monkeypatch.setattr(_spawn, "MAX_MEMORY_BYTES", 50_000_000)
     write(root, a_txt=b"x" * 10_000_000, b_txt=b"hit\n")
     assert len(await call(grep, pattern="hit", limit=9)) == 1
     write(root, a_txt=b"x" * 100_000_000)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptc import ToolError
+from ptc._core._folder import Folder
 
 from ._path_errors import conflict_error, quote, refusal
 from ._paths import Root, Slot
@@ -81,8 +82,8 @@ class Transaction:
 
     def __init__(self) -> None:
         self._steps: list[_Step] = []
-        self._created: list[tuple[int, str]] = []
-        """Folders created for the changes: descriptor of the parent, and name."""
+        self._created: list[tuple[Folder, str]] = []
+        """Folders created for the changes: the parent, and the name in it."""
         self._committed = False
 
     def __enter__(self) -> Self:
@@ -98,12 +99,12 @@ class Transaction:
             for name in (step.staged, step.backup):
                 if name is not None:
                     with suppress(OSError):
-                        os.unlink(name, dir_fd=step.slot.folder)
+                        step.slot.folder.remove(name)
         for parent, name in reversed(self._created):
             if not self._committed:
                 with suppress(OSError):  # Another process may have added a file to it.
-                    os.rmdir(name, dir_fd=parent)
-            os.close(parent)
+                    parent.remove_folder(name)
+            parent.close()
 
     def put(
         self, slot: Slot, data: bytes, *, like: Slot | None = None, executable: bool | None = None
@@ -153,47 +154,38 @@ class Transaction:
                 raise refusal(error, step.slot.path, "write") from None
         self._committed = True
         for step in self._steps:
-            _flush_folder(step.slot.folder)
+            _flush(step.slot.folder)
 
     def _make_folders(self, slot: Slot) -> None:
         while slot.missing:
-            parent, name = os.dup(slot.folder), slot.missing[0]
+            parent, name = slot.folder.copy(), slot.missing[0]
             try:
                 made = slot.make_folder()
             except OSError:
-                os.close(parent)
+                parent.close()
                 raise
             if made:
-                _flush_folder(parent)
+                _flush(parent)
                 self._created.append((parent, name))
             else:
-                os.close(parent)
+                parent.close()
 
     @staticmethod
     def _stage(
         step: _Step, data: bytes, like: os.stat_result | None, executable: bool | None
     ) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         # A new file gets its permissions from the umask. One that copies them from another file
         # is private until it has them.
         mode = 0o666 if like is None else 0o600
         if step.staged is None:
             raise AssertionError("nothing to stage")
-        fd = os.open(step.staged, flags, mode, dir_fd=step.slot.folder)
+        fd = step.slot.folder.open(step.staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
-            if like is not None:
-                own = os.fstat(fd)
-                if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
-                    with suppress(PermissionError):  # Only root may change the owner.
-                        os.fchown(fd, like.st_uid, like.st_gid)
-                os.fchmod(fd, like.st_mode & _PERMISSIONS)
-            if executable is not None:
-                mode = stat.S_IMODE(os.fstat(fd).st_mode)
-                # Give the right to execute to all that may read.
-                os.fchmod(fd, mode | (mode & 0o444) >> 2 if executable else mode & ~0o111)
+            if os.name != "nt":  # There, a file has the permissions of its folder.
+                _set_permissions(fd, like, executable)
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -206,10 +198,10 @@ class Transaction:
             folder, name = step.slot.folder, step.slot.name
             try:
                 if step.backup is not None:
-                    os.rename(step.backup, name, src_dir_fd=folder, dst_dir_fd=folder)
+                    folder.replace(step.backup, name)
                     step.backup = None
                 else:
-                    os.unlink(name, dir_fd=folder)
+                    folder.remove(name)
             except OSError:
                 left.append(step.slot.path)
                 step.backup = None  # Keep the backup: it may be the only copy of the file.
@@ -221,41 +213,53 @@ class Transaction:
             raise ToolError(msg, code="half_done", details={"paths": [*left]})
 
 
+def _set_permissions(fd: int, like: os.stat_result | None, executable: bool | None) -> None:
+    if like is not None:
+        own = os.fstat(fd)
+        if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+            with suppress(PermissionError):  # Only root may change the owner.
+                os.fchown(fd, like.st_uid, like.st_gid)
+        os.fchmod(fd, like.st_mode & _PERMISSIONS)
+    if executable is not None:
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        # Give the right to execute to all that may read.
+        os.fchmod(fd, mode | (mode & 0o444) >> 2 if executable else mode & ~0o111)
+
+
 def _apply(step: _Step, *, keep_backup: bool) -> None:
     folder, name, staged = step.slot.folder, step.slot.name, step.staged
-    if step.slot.fd is None:
+    step.slot.release()
+    if step.slot.status is None:
         if staged is None:
             raise AssertionError("nothing to remove")
         # Unlike a rename, a link never replaces a file created meanwhile.
-        os.link(staged, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        folder.link(staged, name)
         step.done = True
         return
     backup = f".ptc-{secrets.token_hex(8)}.tmp"
     if staged is None:
-        os.rename(name, backup, src_dir_fd=folder, dst_dir_fd=folder)
+        folder.replace(name, backup)
         step.backup, step.done = backup, True
         return
     if keep_backup:
-        os.link(name, backup, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        folder.link(name, backup)
         step.backup = backup
-    os.rename(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
+    folder.replace(staged, name)
     step.staged, step.done = None, True
 
 
 def _check_writable(slot: Slot) -> None:
-    if slot.fd is None:
+    if slot.status is None:
         return
     # A rename needs only permission for the folder, so check that of the file here.
-    if not os.access(
-        slot.name, os.W_OK, dir_fd=slot.folder, effective_ids=True, follow_symlinks=False
-    ):
+    if not slot.folder.may_write(slot.name):
         msg = f"{quote(slot.path)}: permission denied; the host's user may not write it"
         raise ToolError(msg, code="permission_denied")
 
 
 def _check_unchanged(slot: Slot) -> None:
     try:
-        now = os.stat(slot.name, dir_fd=slot.folder, follow_symlinks=False)
+        now = slot.folder.status(slot.name)
     except FileNotFoundError:
         now = None
     except OSError as error:
@@ -271,11 +275,7 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _flush_folder(folder: int) -> None:
+def _flush(folder: Folder) -> None:
     """Flush the names of a folder to disk if it can be opened and flushed."""
     with suppress(OSError):
-        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        folder.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ptc import ToolContext, ToolError, tool
+from ptc._core._folder import Folder
 
-from ._path_errors import quote, readable
+from ._path_errors import quote, readable, refusal
 from ._paths import Place, Root
 
 __all__ = ["DEFAULT_LIMIT", "Entry", "ls"]
@@ -62,17 +62,17 @@ def ls(
         after: Return the entries after this name: the last one of the previous list.
     """
     with Root(ctx.root) as root:
-        fd, place = root.open_folder(path)
-    try:
-        with os.scandir(fd) as entries:
-            wanted = (e.name for e in entries if after is None or readable(e.name) > after)
+        folder, place = root.open_folder(path)
+    with folder:
+        try:
+            wanted = (n for n in folder.names() if after is None or readable(n) > after)
             if limit is not None:
                 names = heapq.nsmallest(limit, wanted)
             else:
                 names = sorted(_at_most(wanted, path))
-        return [entry for name in names if (entry := _entry(fd, name, place))]
-    finally:
-        os.close(fd)
+        except OSError as error:
+            raise refusal(error, path) from None
+        return [entry for name in names if (entry := _entry(folder, name, place))]
 
 
 def _at_most(names: Iterator[str], path: str) -> Iterator[str]:
@@ -86,9 +86,9 @@ def _at_most(names: Iterator[str], path: str) -> Iterator[str]:
         yield name
 
 
-def _entry(folder: int, name: str, place: Place) -> Entry | None:
+def _entry(folder: Folder, name: str, place: Place) -> Entry | None:
     try:
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = folder.status(name)
     except FileNotFoundError:
         return None  # Deleted since the folder was listed.
     size: int | None = None

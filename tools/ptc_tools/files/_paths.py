@@ -41,9 +41,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptc import ToolError
+from ptc._core._folder import Folder, PosixFolder, open_folder
 from ptc._protected import Protection, explain
 
 from ._path_errors import conflict_error, outside_error, quote, readable, refusal
+from ._spelling import beneath
 from ._syscalls import (
     RESOLVE_BENEATH,
     RESOLVE_NO_MAGICLINKS,
@@ -52,7 +54,7 @@ from ._syscalls import (
     is_kernels_own,
     openat2,
 )
-from ._walk import FOLDER, LOOK, Walk, walk_path
+from ._walk import Walk, walk_path
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -69,9 +71,16 @@ __all__ = [
 MAX_PATH_BYTES = 4096
 """PATH_MAX of Linux (limits.h): no system call takes a longer path."""
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+_LOOK = getattr(os, "O_PATH", 0) | getattr(os, "O_CLOEXEC", 0)
+"""Flags of openat2 to open an entry without reading it."""
+_ENTER = _LOOK | getattr(os, "O_DIRECTORY", 0)
 # O_NONBLOCK: opening a FIFO would otherwise wait for a writer that may never come.
-_ENTER = LOOK | os.O_DIRECTORY
+_READ = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+)
 _BENEATH = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 
 
@@ -98,8 +107,8 @@ class Slot:
 
     path: str
     """Resolved path of the file: posix, relative to the root, no links, no ``..``."""
-    folder: int
-    """Descriptor (O_PATH) of the nearest folder that exists."""
+    folder: Folder
+    """The nearest folder that exists."""
     missing: list[str]
     """Folders to create beneath it first."""
     name: str
@@ -118,9 +127,14 @@ class Slot:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        os.close(self.folder)
-        if self.fd is not None:
-            os.close(self.fd)
+        self.folder.close()
+        self.release()
+
+    def release(self) -> None:
+        """Close the existing file, which Windows needs to replace it."""
+        fd, self.fd = self.fd, None
+        if fd is not None:
+            os.close(fd)
 
     def make_folder(self) -> bool:
         """Create the first missing folder and enter it; False if it exists by now.
@@ -132,11 +146,11 @@ class Slot:
         made = False
         # Another process may have created it first: then enter that folder.
         with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=self.folder)
+            self.folder.make(name)
             made = True
-        fd = os.open(name, LOOK | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=self.folder)
-        os.close(self.folder)
-        self.folder = fd
+        folder = self.folder.enter(name)
+        self.folder.close()
+        self.folder = folder
         del self.missing[0]
         return made
 
@@ -184,13 +198,14 @@ class Root:
         self._protected = protected
         self._kernel_walk = kernel_walk and has_openat2()
         try:
-            self.fd = os.open(folder, FOLDER)
+            self.top = open_folder(folder)
         except OSError as error:
             msg = f"the session's root cannot be opened: {error.strerror}; open a new session"
             raise ToolError(msg, code="not_found") from None
-        device = os.fstat(self.fd).st_dev
-        # None: the root is on such a file system; check each of its files.
-        self._device = None if is_kernels_own(self.fd) else device
+        self._device = None
+        if isinstance(self.top, PosixFolder) and not is_kernels_own(self.top.fd):
+            # None: the root is on such a file system; check each of its files.
+            self._device = os.fstat(self.top.fd).st_dev
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +216,7 @@ class Root:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        os.close(self.fd)
+        self.top.close()
 
     def open_file(self, path: str) -> int:
         """Open a regular file for reading; the caller closes the descriptor.
@@ -224,17 +239,13 @@ class Root:
                 return fd
         raise conflict_error(path)
 
-    def open_folder(self, path: str) -> tuple[int, Place]:
-        """Open a folder for listing; the caller closes the descriptor. Raises as `open_file`."""
+    def open_folder(self, path: str) -> tuple[Folder, Place]:
+        """Open a folder for listing; the caller closes it. Raises as `open_file`."""
         with self._walk(self._relative(path), path) as walk:
             if walk.last is not None:
                 msg = f"{quote(path)} is a file, not a folder; read it with read(path)"
                 raise ToolError(msg, code="not_a_directory")
-            try:
-                fd = os.open(".", FOLDER, dir_fd=walk.fd)
-            except OSError as error:
-                raise refusal(error, path) from None
-            return fd, Place("/".join(walk.names), is_folder=True)
+            return walk.folder.copy(), Place("/".join(walk.names), is_folder=True)
 
     def locate(self, path: str) -> Place:
         """Resolve `path` to a folder or a regular file. Raises as `open_file`."""
@@ -257,14 +268,14 @@ class Root:
                 if walk.last is None:
                     return None
                 self._must_be_file(walk, path)
-                return self._open_regular(walk.last, walk.fd)
+                return self._open_regular(walk.last, walk.folder)
         except (ToolError, OSError):
             return None
 
     def has_exact(self, path: str) -> bool:
         """True if `open_exact` would open a file, as far as its status shows."""
         if self._kernel_walk:
-            look = openat2(self.fd, os.fsencode(path), LOOK, _BENEATH | RESOLVE_NO_SYMLINKS)
+            look = self._openat2(path, _LOOK, _BENEATH | RESOLVE_NO_SYMLINKS)
             if look is None:
                 return False
             try:
@@ -293,7 +304,14 @@ class Root:
         raise conflict_error(path)
 
     def _walk(self, relative: str, path: str, *, links: bool = True, missing: bool = False) -> Walk:
-        return walk_path(self.fd, relative, path, self._beneath, links=links, missing=missing)
+        return walk_path(
+            self.top,
+            relative,
+            path,
+            lambda target: beneath(self.folder, target),
+            links=links,
+            missing=missing,
+        )
 
     def _enter(self, relative: str, path: str) -> Walk:
         """Walk to the end of a path that may not exist."""
@@ -301,11 +319,9 @@ class Root:
         names = [part for part in folder.split("/") if part not in ("", ".")]
         if self._kernel_walk and name not in ("", ".", "..") and ".." not in names:
             # One call for all folders if none is a link, else the component-wise walk.
-            fd = openat2(
-                self.fd, os.fsencode(folder or "."), _ENTER, _BENEATH | RESOLVE_NO_SYMLINKS
-            )
+            fd = self._openat2(folder or ".", _ENTER, _BENEATH | RESOLVE_NO_SYMLINKS)
             if fd is not None:
-                walk = Walk(fd, names)
+                walk = Walk(PosixFolder(fd, folder), names)
                 try:
                     if walk.down(name, path, missing=True) is None:
                         return walk
@@ -324,8 +340,8 @@ class Root:
         real = "/".join([*walk.names, *names])
         self._check_protected([*walk.names, *names])
         with ExitStack() as opened:
-            folder = os.dup(walk.fd)
-            opened.callback(os.close, folder)
+            folder = walk.folder.copy()
+            opened.callback(folder.close)
             slot = Slot(real, folder, names[:-1], names[-1], None, None)
             if walk.last is not None:
                 self._must_be_file(walk, path)
@@ -344,10 +360,9 @@ class Root:
 
         def exists(parts: Sequence[str]) -> bool:
             try:
-                os.stat("/".join(parts) or ".", dir_fd=self.fd, follow_symlinks=False)
+                return self._exists(parts)
             except OSError:
                 return False
-            return True
 
         refused = protection_of(self.folder, self._unprotected, self._protected).refusal(
             parts, exists
@@ -357,6 +372,19 @@ class Root:
             details: dict[str, object] = {"path": path, "rule": refused.rule}
             msg = explain(path, refused.rule, refused.entry)
             raise ToolError(msg, code="protected_path", details=details)
+
+    def _exists(self, parts: Sequence[str]) -> bool:
+        """True if there is an entry; `OSError` if it is not beneath the root."""
+        if isinstance(self.top, PosixFolder):
+            os.stat("/".join(parts) or ".", dir_fd=self.top.fd, follow_symlinks=False)
+            return True
+        with ExitStack() as opened:
+            folder = self.top
+            for name in parts[:-1]:
+                folder = opened.enter_context(folder.enter(name))
+            if parts:
+                folder.status(parts[-1])
+        return True
 
     def _relative(self, path: str) -> str:
         """Return `path` relative to the root, with links and ``..`` still unresolved."""
@@ -374,28 +402,22 @@ class Root:
         if size > MAX_PATH_BYTES:
             msg = f"the path is {size:,} bytes long; a path has at most {MAX_PATH_BYTES:,}"
             raise ToolError(msg, code="invalid_path")
-        inside = self._beneath(path)
+        inside = beneath(self.folder, path)
         if inside is None:
             raise outside_error(path)
         return inside
 
-    def _beneath(self, path: str) -> str | None:
-        """Return a path or link target relative to the root; None if it is absolute and outside."""
-        if not path.startswith("/"):
-            return path
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        own = [part for part in str(self.folder).split("/") if part]
-        if parts[: len(own)] != own:
-            return None
-        slash = "/" if path.endswith(("/", "/.")) and parts != own else ""
-        return "/".join(parts[len(own) :]) + slash or "."
+    def _openat2(self, relative: str, flags: int, resolve: int) -> int | None:
+        """Open a path in the root by openat2; None if the kernel refuses."""
+        if not isinstance(self.top, PosixFolder):
+            raise AssertionError("openat2 is a call of Linux")
+        return openat2(self.top.fd, os.fsencode(relative), flags, resolve)
 
     def _open_beneath(self, relative: str, resolve: int) -> int | None:
         """Open a regular file by openat2; None if the kernel refuses or it has another kind."""
-        raw = os.fsencode(relative)
         # Check an O_PATH descriptor first: opening some devices has effects (a watchdog, a tape).
         # The second check, on the descriptor to be read, is the one that protects.
-        look = openat2(self.fd, raw, LOOK, resolve)
+        look = self._openat2(relative, _LOOK, resolve)
         if look is None:
             return None
         try:
@@ -403,7 +425,7 @@ class Root:
                 return None
         finally:
             os.close(look)
-        fd = openat2(self.fd, raw, _READ, resolve)
+        fd = self._openat2(relative, _READ, resolve)
         if fd is not None and not self._is_readable(fd):
             os.close(fd)
             return None
@@ -427,10 +449,10 @@ class Root:
             msg = f"{quote(path)} is the kernel's own (procfs, sysfs or the like), not a file"
             raise ToolError(msg, code="not_a_file")
 
-    def _open_regular(self, name: str, folder: int) -> int | None:
+    def _open_regular(self, name: str, folder: Folder) -> int | None:
         """Open `name` if it is still a regular file; None if it has changed."""
         try:
-            fd = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
+            fd = folder.open(name, os.O_RDONLY)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOENT, errno.ENXIO):
                 return None
@@ -448,7 +470,7 @@ class Root:
                 raise ToolError(msg, code="not_a_file")
             self._must_be_file(walk, path)
             try:
-                return self._open_regular(walk.last, walk.fd)
+                return self._open_regular(walk.last, walk.folder)
             except OSError as error:
                 raise refusal(error, path) from None
 

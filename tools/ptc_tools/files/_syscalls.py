@@ -7,12 +7,15 @@ import os
 import sys
 from functools import lru_cache
 
+from ptc._core._folder import Folder, PosixFolder
+
 __all__ = [
     "RESOLVE_BENEATH",
     "RESOLVE_NO_MAGICLINKS",
     "RESOLVE_NO_SYMLINKS",
     "has_openat2",
     "is_kernels_own",
+    "is_kernels_own_entry",
     "openat2",
 ]
 
@@ -94,3 +97,14 @@ def is_kernels_own(fd: int) -> bool:
     if _libc().fstatfs(ctypes.c_int(fd), buffer) != 0:
         return True
     return buffer[0] & 0xFFFFFFFF in _KERNELS_OWN
+
+
+def is_kernels_own_entry(folder: Folder, name: str) -> bool:
+    """True if an entry, not a folder, is on such a file system; it is not opened for reading."""
+    if sys.platform != "linux" or not isinstance(folder, PosixFolder):
+        return False
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder.fd)
+    try:
+        return is_kernels_own(fd)
+    finally:
+        os.close(fd)

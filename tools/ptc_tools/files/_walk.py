@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import difflib
-import os
+import errno
 import stat
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ptc import ToolError
+from ptc._core._folder import Folder
 
 from ._path_errors import conflict_error, outside_error, quote, readable, refusal
-from ._syscalls import is_kernels_own
+from ._spelling import is_absolute
+from ._syscalls import is_kernels_own_entry
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["FOLDER", "LOOK", "MAX_LINKS", "Walk", "walk_path"]
+__all__ = ["MAX_LINKS", "Walk", "walk_path"]
 
 MAX_LINKS = 40
 """Maximum number of links in one path, the limit of the kernel (path_resolution(7))."""
@@ -28,18 +29,17 @@ MAX_LINKS = 40
 _MAX_SUGGESTED_FROM = 1_000
 """Names of a folder compared for "did you mean"."""
 
-LOOK = os.O_PATH | os.O_CLOEXEC
-"""Flags to open an entry without reading it."""
-FOLDER = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
-"""Flags to open a folder for listing."""
+_CHANGES = 3
+"""Attempts to enter a folder whose entry changes after each look."""
+_CHANGED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL)
 
 
 class Walk:
     """A walk beneath the root: its current folder, and the entry at which it ended."""
 
-    def __init__(self, fd: int, names: list[str]) -> None:
-        self.fd = fd
-        """Descriptor of the current folder, closed by the walk."""
+    def __init__(self, folder: Folder, names: list[str]) -> None:
+        self.folder = folder
+        """The current folder, closed by the walk."""
         self.names = names
         """Names from the root to that folder."""
         self.last: str | None = None
@@ -65,64 +65,61 @@ class Walk:
         self.close()
 
     def close(self) -> None:
-        os.close(self.fd)
+        self.folder.close()
 
-    def restart(self, root: int) -> None:
+    def restart(self, root: Folder) -> None:
         """Go back to the root."""
-        self._move(os.dup(root))
+        self._move(root.copy())
         self.names = []
 
-    def up(self, root: int, path: str) -> None:
-        """Go to the parent by walking to it again: one descriptor serves any depth."""
+    def up(self, root: Folder, path: str) -> None:
+        """Go to the parent by walking to it again: one open folder serves any depth."""
         names, self.names = self.names[:-1], []
-        self._move(os.dup(root))
+        self._move(root.copy())
         for name in names:
             if self.down(name, path) is not None or self.last is not None:
                 raise conflict_error(path)
 
     def down(self, name: str, path: str, *, missing: bool = False) -> str | None:
         """Go to an entry. If it is a link, stay and return its target."""
-        try:
-            fd = os.open(name, LOOK | os.O_NOFOLLOW, dir_fd=self.fd)
-        except FileNotFoundError:
-            if not missing:
-                raise self.no_such(name, path) from None
-            self.missing = [name]
-            return None
-        except OSError as error:
-            raise refusal(error, path) from None
-        with ExitStack() as opened:
-            opened.callback(os.close, fd)
-            mode = os.fstat(fd).st_mode
-            if stat.S_ISLNK(mode):
-                # Read the link through its descriptor: the name may have changed since.
-                return os.readlink("", dir_fd=fd)
-            if stat.S_ISDIR(mode):
-                opened.pop_all()
-                self._move(fd)
-                self.names.append(name)
-            else:
-                self.last, self.mode, self.kernels_own = name, mode, is_kernels_own(fd)
-        return None
+        for _ in range(_CHANGES):
+            try:
+                mode = self.folder.status(name).st_mode
+            except FileNotFoundError:
+                if not missing:
+                    raise self.no_such(name, path) from None
+                self.missing = [name]
+                return None
+            except OSError as error:
+                raise refusal(error, path) from None
+            try:
+                if stat.S_ISLNK(mode):
+                    return self.folder.target(name)
+                if stat.S_ISDIR(mode):
+                    self._move(self.folder.enter(name))
+                    self.names.append(name)
+                else:
+                    self.last, self.mode = name, mode
+                    self.kernels_own = is_kernels_own_entry(self.folder, name)
+                return None
+            except OSError as error:
+                if error.errno not in _CHANGED:
+                    raise refusal(error, path) from None
+        raise conflict_error(path)
 
-    def _move(self, fd: int) -> None:
-        os.close(self.fd)
-        self.fd = fd
+    def _move(self, folder: Folder) -> None:
+        self.folder.close()
+        self.folder = folder
 
     def no_such(self, name: str, path: str) -> ToolError:
         """Create the error for a folder without `name`."""
         folder = "/".join(self.names) or "."
         close: list[str] = []
         try:
-            fd = os.open(".", FOLDER, dir_fd=self.fd)
+            names = [readable(n) for n in islice(self.folder.names(), _MAX_SUGGESTED_FROM)]
         except OSError:
             pass  # A folder that can be traversed but not listed has no names to suggest.
         else:
-            try:
-                with os.scandir(fd) as entries:
-                    names = [readable(e.name) for e in islice(entries, _MAX_SUGGESTED_FROM)]
-            finally:
-                os.close(fd)
             close = difflib.get_close_matches(readable(name), names, n=3, cutoff=0.5)
         if close:
             hint = f"did you mean {' or '.join(repr(c) for c in close)}?"
@@ -135,7 +132,7 @@ class Walk:
 
 
 def walk_path(
-    root: int,
+    root: Folder,
     relative: str,
     path: str,
     beneath: Callable[[str], str | None],
@@ -149,7 +146,7 @@ def walk_path(
     the root if a folder is moved meanwhile.
 
     Args:
-        root: Descriptor of the root.
+        root: The root.
         relative: The path to walk.
         path: The path for messages.
         beneath: Converts the target of a link to a path relative to the root; None: outside.
@@ -157,7 +154,7 @@ def walk_path(
         missing: True: record missing names at the end of the path in the walk, except behind a
             link.
     """
-    walk = Walk(os.dup(root), [])
+    walk = Walk(root.copy(), [])
     walk.folder_meant = relative.rpartition("/")[2] in ("", ".", "..")
     try:
         _Steps(walk, root, path, beneath, links, missing, relative.split("/")[::-1]).run()
@@ -172,7 +169,7 @@ class _Steps:
     """The remaining steps of a walk."""
 
     walk: Walk
-    root: int
+    root: Folder
     path: str
     beneath: Callable[[str], str | None]
     links: bool
@@ -225,7 +222,7 @@ class _Steps:
         if self.followed > MAX_LINKS:
             msg = f"{quote(self.path)}: more than {MAX_LINKS} links in a row, or a loop"
             raise ToolError(msg, code="invalid_path")
-        if target.startswith("/"):
+        if is_absolute(target):
             self.walk.restart(self.root)
         self.linked = min(self.linked, len(self.todo) + 1)
         self.todo += inside.split("/")[::-1]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ptc import ToolError
 from ptc._core import _json
+from ptc._core._folder import Folder, open_folder, pread
 from ptc._records._stored_file import StoredFile
 
 from ._json_scan import CHUNK_BYTES, Span
@@ -57,8 +58,8 @@ class Text:
 
     read_at: Callable[[int, int], bytes]
     """Returns bytes of the file from an offset, up to a count."""
-    folder: int
-    """Descriptor of the file's folder."""
+    folder: Folder
+    """The file's folder."""
     name: str
     """Name of the file."""
     start: int
@@ -226,20 +227,16 @@ def string_text(file: StoredFile, span: Span) -> Iterator[Text]:
         with path.open("wb") as target:
             for part in _decoded(file, span):
                 target.write(part)
-        folder = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with path.open("rb") as source:
-                size = os.fstat(source.fileno()).st_size
-                number = source.fileno()
+        with open_folder(made) as folder, path.open("rb") as source:
+            size = os.fstat(source.fileno()).st_size
+            number = source.fileno()
 
-                def read_at(offset: int, count: int) -> bytes:
-                    if file.on_read is not None:
-                        file.on_read()
-                    return os.pread(number, count, offset)
+            def read_at(offset: int, count: int) -> bytes:
+                if file.on_read is not None:
+                    file.on_read()
+                return pread(number, count, offset)
 
-                yield Text(read_at, folder, path.name, 0, size)
-        finally:
-            os.close(folder)
+            yield Text(read_at, folder, path.name, 0, size)
 
 
 def _decoded(file: StoredFile, span: Span) -> Iterator[bytes]:

@@ -21,29 +21,25 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TypeVar
 
 from ptc import ToolError
+from ptc._core._folder import Folder, pread
 
 from .._killable import in_killable_thread
 from ..files._paths import Place, Root
-from ..files._reading import in_reading_thread
+from ._spawn import Start, errors_file
 
 __all__ = ["Hit", "Ripgrep", "run_killable"]
-
-MAX_MEMORY_BYTES = 1_073_741_824
-"""Maximum memory of ripgrep (RLIMIT_DATA); its buffer holds the longest line of a file."""
 
 MAX_IGNORE_BYTES = 1_048_576
 """Maximum size of an ignore file above the searched folder; a longer one is not applied."""
@@ -61,6 +57,7 @@ _FLAGS = (
     "--no-require-git",  # A workspace need not be a git checkout for .gitignore to count.
     "--no-follow",
     "--color=never",
+    "--path-separator=/",
     "--null",
 )
 
@@ -104,6 +101,7 @@ class Ripgrep:
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
         self._errors = -1
+        self._begun: Start | None = None
 
     def files(self, root: Root, place: Place, options: Sequence[str]) -> Iterator[str]:
         """Yield the paths of the files beneath folder `place`, relative to the root, unordered.
@@ -149,12 +147,12 @@ class Ripgrep:
         self._finish()
 
     def occurrences(
-        self, folder: int, name: str, options: Sequence[str]
+        self, folder: Folder, name: str, options: Sequence[str]
     ) -> Iterator[tuple[int, int, int]]:
         """Yield line, offset and length in bytes of each occurrence in one file; lines from 0.
 
         Args:
-            folder: Descriptor of the folder of the file.
+            folder: Folder of the file.
             name: Name of the file.
             options: The pattern, and how it is matched.
 
@@ -194,48 +192,27 @@ class Ripgrep:
         if self._errors >= 0:
             os.close(self._errors)
             self._errors = -1
+        if self._begun is not None:
+            self._begun.close()
 
     def _start_in(self, root: Root, place: Place, options: Sequence[str]) -> IO[bytes]:
-        return self._start(root.fd, place.path, _ignore_rules(root, place), options)
+        return self._start(root.top, place.path, _ignore_rules(root, place), options)
 
-    def _start(self, folder: int, path: str, rules: bytes, options: Sequence[str]) -> IO[bytes]:
+    def _start(self, folder: Folder, path: str, rules: bytes, options: Sequence[str]) -> IO[bytes]:
         program = _binary()
-        self._errors = os.memfd_create("ripgrep-errors")
-        to_read, to_write = os.pipe()
-        # ripgrep reads all rules before it opens anything else, and its memory limit is set before
-        # they end. `./` prevents a name that starts with a dash from being an option.
-        rest = ["--ignore-file=/proc/self/fd/0", "--", f"./{path}"]
-
-        def spawn() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(  # noqa: S603 - no shell; each value is one argument
-                [program, *_FLAGS, *options, *rest],
-                stdin=to_read,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                # By descriptor: another folder may have its name by now.
-                cwd=f"/proc/self/fd/{folder}",
-                env={},
-            )
-
+        self._errors = errors_file()
+        begun = self._begun = Start([program, *_FLAGS, *options], folder, path, rules)
         try:
             with self._lock:
                 if self._killed:
                     raise ToolError("the search was cancelled", code="cancelled")
-                process = self._process = in_reading_thread(spawn, folder, program)
-            os.close(to_read)
-            to_read = -1
-            limits = (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES)
-            with suppress(ProcessLookupError):  # It may have exited already, on an invalid pattern.
-                resource.prlimit(process.pid, resource.RLIMIT_DATA, limits)
-            with suppress(BrokenPipeError):
-                _write(to_write, rules)
+                process = self._process = begun.spawn(self._errors)
+            begun.feed(process)
         except OSError as error:
             msg = f"ripgrep ({program}) cannot be started: {error}"
             raise ToolError(msg, code="failed") from None
         finally:
-            os.close(to_write)
-            if to_read >= 0:
-                os.close(to_read)
+            begun.close_pipe()
         if process.stdout is None:
             raise AssertionError("started with a pipe")
         return process.stdout
@@ -245,7 +222,7 @@ class Ripgrep:
         if self._process is None:
             raise AssertionError("not started")
         code = self._process.wait()
-        words = os.pread(self._errors, 4_096, 0).decode("utf-8", "replace").strip()
+        words = pread(self._errors, 4_096, 0).decode("utf-8", "replace").strip()
         if code in (0, 1) or (code == 2 and not words):
             # 1: nothing found. 2 without a message: a file could not be opened (--no-messages).
             return
@@ -347,12 +324,6 @@ def _binary() -> str:
         )
         raise ToolError(msg, code="failed")
     return found
-
-
-def _write(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 # Ignore files between the root and the searched folder. ripgrep would read those of all parents,

@@ -319,12 +319,12 @@ class Verification:
 
     async def _watch(self) -> None:
         """Stop at the first signal. A second one reaches Python's own handler."""
-        import anyio
+        from ptc._core._signals import receive_signals
 
         handled = stop_signals()
         if not handled:
             return
-        with anyio.open_signal_receiver(*handled) as signals:
+        with receive_signals(*handled) as signals:
             async for number in signals:
                 self.signal = number
                 break

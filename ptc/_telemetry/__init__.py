@@ -1,0 +1,1 @@
+"""Spans, metrics and log fields of runs through OpenTelemetry, which is optional."""

@@ -152,9 +152,9 @@ class Run:
             if self._outcome.events.log is not None:
                 self._outcome.events.log.flush()
             # Deferred until the result is on its way: hanging up takes system calls.
-            ended = self._outcome.status in {"completed", "failed"}
-            release = worker.release_to_pool if ended else worker.hang_up
-            self._resources.reactor.call_later(0, release)
+            self._resources.reactor.call_later(
+                0, worker.release if self._returns(worker) else worker.hang_up
+            )
         if self._outcome.value.large is not None:
             await self._truncate_value()
         await self._outcome.files.store(self._resources.attachments)
@@ -257,10 +257,25 @@ class Run:
     def _close(self, status: Status) -> None:
         """Stop everything that belongs to the run; called once, when it finishes."""
         self._clocks.finish()
-        reported = self._worker is not None and self._worker.has_ended and status == "failed"
-        if status != "completed" and self._worker is not None and not reported:
-            self._worker.kill()
+        worker = self._worker
+        if status != "completed" and worker is not None:
+            # A script that failed may have left its worker in order.
+            reported = status == "failed" and worker.state is State.ENDED
+            if not (reported and worker.may_return):
+                worker.kill()
         self._calls.scheduler.stop()
+
+    def _returns(self, worker: Worker) -> bool:
+        """Return True if the worker may serve another run, once it was restored."""
+        ended = self._outcome.status in {"completed", "failed"}
+        # The check of a large value may still find that the worker is hostile.
+        return ended and worker.may_return and self._outcome.value.large is None
+
+    @property
+    def _worker_is_shared(self) -> bool:
+        """True if the worker may serve another run by now."""
+        worker = self._worker
+        return worker is not None and worker.may_return and self._outcome.status is not None
 
     def _cancel(self) -> None:
         """Finish the run as cancelled, unless it has finished."""
@@ -268,7 +283,7 @@ class Run:
 
     def _read_last_frames(self) -> None:
         """Handle frames that the script sent and the event loop had no time to read."""
-        if self._worker is not None:
+        if self._worker is not None and not self._worker_is_shared:
             self._worker.busy_poll(1)
 
     def _time_out(self) -> None:

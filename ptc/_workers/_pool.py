@@ -14,10 +14,11 @@ from typing import Any
 
 import anyio
 
-from .._core._reactor import Reactor, current_reactor
+from .._core._reactor import Reactor, Stop, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
 from ._process import ProcessWorker
+from ._restore import mode_of
 from ._shared_zygote import ZygoteShare, share_zygote
 from ._waiters import Waiters
 from ._worker import Exit
@@ -48,6 +49,8 @@ _LATE = (
 )
 _CLOSE_SECONDS = 5.0
 _REFILL_SECONDS = 0.002
+_RESTORE_SECONDS = 2.0
+"""Time for a worker to be restored after its result; a hostile one may never get there."""
 
 
 class Pool:
@@ -67,8 +70,10 @@ class Pool:
         memory_bytes: int,
         cpu_ms: int,
         packages: Sequence[str] = (),
+        reuse_workers: bool = False,
     ) -> None:
         self._isolation = isolation
+        self._restore = mode_of(reuse_workers)
         self._packages = packages
         self._size = size
         self._memory_bytes = memory_bytes
@@ -87,8 +92,10 @@ class Pool:
         self._failed = 0
         self._faults: dict[int, str] = {}
         self._unready: set[int] = set()
+        self._returning: dict[int, Stop] = {}
+        """Workers that the restorer was asked for, and their timers."""
         self._barren = 0
-        self._warned = False
+        self._warned = self._warned_of_restorer = False
         self._closing = False
         self._closed = anyio.Event()
         self._empty: anyio.Event | None = None
@@ -127,10 +134,11 @@ class Pool:
     def spawn(self) -> None:
         """Start the zygote without waiting for it."""
         self._reactor = current_reactor()
-        zygote = share_zygote(self._isolation, self._reactor, self._packages)
+        zygote = share_zygote(self._isolation, self._reactor, self._packages, self._restore)
         zygote.on_forked = self._on_forked
         zygote.on_exited = self._on_exited
         zygote.on_gone = self._on_zygote_gone
+        zygote.on_ready = self._on_announced
         self._zygote = zygote
 
     async def hello(self) -> Hello:
@@ -180,6 +188,9 @@ class Pool:
                 self._isolation,
                 " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
             )
+        if hello.no_restorer and not self._warned_of_restorer:
+            self._warned_of_restorer = True
+            _log.warning("workers are not reused on this machine: %s", hello.no_restorer)
 
     async def _back_off(self) -> None:
         """Delay the start of a zygote if the last ones died without a worker."""
@@ -255,7 +266,8 @@ class Pool:
             return  # those in use come back
         wanted = self.target + self._waiting.count(self._memory_bytes)
         while (
-            len(self._ready) + self._pending_forks < wanted and self._pending_forks < 2 * self._size
+            len(self._ready) + self._pending_forks + len(self._returning) < wanted
+            and self._pending_forks < 2 * self._size
         ):
             if not self._fork(self._memory_bytes):
                 return
@@ -287,20 +299,40 @@ class Pool:
         self._unready.add(worker.id)
 
     def _take_back(self, worker: ProcessWorker) -> bool:
-        """Have a worker restored after its run; return False if it has to be replaced."""
+        """Have a worker restored after its run; return False if it has to be replaced.
+
+        Its run keeps its callbacks until then: a violation after the result is one of that run.
+        """
         own = worker.memory_bytes == self._memory_bytes
         if self._closing or self._zygote is None or not own or not worker.killable:
             return False
-        if len(self._ready) >= self.target + self._size:
+        coming = len(self._ready) + len(self._returning)
+        if coming >= 2 * self.target + self._waiting.count(self._memory_bytes):
             return False
-        worker.renew()
-        self._expect_ready(worker)
-        self._pending_forks += 1
-        if self._zygote.restore(worker.id):
-            return True
-        self._unready.discard(worker.id)
-        self._pending_forks -= 1
-        return False
+        if not self._zygote.restore(worker.id):
+            return False
+        self._returning[worker.id] = self.reactor.call_later(_RESTORE_SECONDS, worker.hang_up)
+        return True
+
+    def _on_announced(self, number: int) -> None:
+        """Handle the restorer's report that a worker is new, or as new."""
+        worker = self._workers.get(number)
+        if worker is None:
+            return
+        stop = self._returning.pop(number, None)
+        if stop is not None:
+            stop()
+            if self._closing or not worker.has_ended:
+                worker.hang_up()
+                self.reactor.call_later(0, self._refill)
+                return
+            if worker.memory_bytes == self._memory_bytes:
+                self._pending_forks += 1
+            self._expect_ready(worker)
+        elif number not in self._unready:
+            return
+        worker.announce()
+        self._on_first_frame(worker, Kind.READY)
 
     def _on_first_frame(self, worker: ProcessWorker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
@@ -373,6 +405,10 @@ class Pool:
             self._ready.remove(worker)
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
+        elif number in self._returning:
+            self._returning.pop(number)()
+            worker.hang_up()
+            self.reactor.call_later(0, self._refill)
         elif number in self._unready:
             self._unready.discard(number)
             worker.hang_up()
@@ -422,6 +458,9 @@ class Pool:
         self._unrehearsed.clear()
         self._faults.clear()
         self._unready.clear()
+        for stop in self._returning.values():
+            stop()
+        self._returning.clear()
         self._pending_forks = 0
         workers, self._workers = self._workers, {}
         for worker in workers.values():
@@ -434,4 +473,5 @@ class Pool:
 
     def describe(self) -> dict[str, Any]:
         """Return how many workers are ready, coming and alive, for diagnostics."""
-        return {"ready": self.ready, "coming": self._pending_forks, "live": self.live}
+        coming = self._pending_forks + len(self._returning)
+        return {"ready": self.ready, "coming": coming, "live": self.live}

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .._core._reactor import Reactor
-from .._wire._protocol import PLACE_SIGNAL, State
+from .._wire._protocol import PLACE_SIGNAL
 from ._worker import Exit, Worker
 
 __all__ = ["ProcessWorker"]
@@ -37,8 +37,8 @@ class ProcessWorker(Worker):
     ) -> None:
         self._pidfd: int | None = None
         self._cpu_before = 0.0
-        self.give_back: Callable[[], bool] = lambda: False
-        """Has it restored for another run; False if it has to be killed."""
+        self.give_back: Callable[[], bool] | None = None
+        """Has it restored for another run; False if it has to be killed. None: it always is."""
         super().__init__(number, sock, reactor, memory_bytes)
 
     @property
@@ -85,15 +85,21 @@ class ProcessWorker(Worker):
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def release_to_pool(self) -> None:
+    @property
+    def may_return(self) -> bool:
+        """True if a run may `release` it to be restored; otherwise the run kills it."""
+        return self.give_back is not None
+
+    def release(self) -> None:
         """End its use by a run: have it restored if that is possible, kill it otherwise."""
-        if self.state is not State.ENDED or not self.is_quiet or not self.give_back():
+        if self.give_back is None or not self.has_ended or not self.give_back():
             self.hang_up()
 
-    def renew(self) -> None:
-        """Make it as new, before it announces itself again."""
-        self._cpu_before += self.cpu_seconds() or 0.0
-        self.begin_anew()
+    def announce(self) -> None:
+        """Make it one that waits for a program: it is new, or was restored."""
+        if self.give_back is not None:
+            self._cpu_before += self.cpu_seconds() or 0.0
+        super().announce()
 
     def wait(self) -> None:
         """Wait briefly for the exit of a killed worker after the death of its zygote."""

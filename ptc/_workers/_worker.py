@@ -253,29 +253,30 @@ class Worker(ABC):
             self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
 
     @property
-    def has_ended(self) -> bool:
-        """True if it has sent the last frame of its run."""
-        return self.state is State.ENDED
+    def may_return(self) -> bool:
+        """True if a run may `release` it to be restored; otherwise the run kills it."""
+        return False
 
     @property
-    def is_quiet(self) -> bool:
-        """True if nothing is left to send or to handle, and no part of a frame was received."""
+    def has_ended(self) -> bool:
+        """True if it has sent the last frame of its run, and nothing is left to send or handle."""
         waiting = self._frames is not None or self._held or self._backlog
+        live = not self.eof and self.exit is None
         return (
-            not waiting and not self.eof and self.exit is None and not self._decoder.pending_bytes
+            self.state is State.ENDED and live and not waiting and not self._decoder.pending_bytes
         )
 
-    def begin_anew(self) -> None:
-        """Forget the run that ended: the next frame is that of a new worker."""
-        self.state = State.FORKED
+    def release(self) -> None:
+        """End its use by a run."""
+        self.hang_up()
+
+    def announce(self) -> None:
+        """Make it one that waits for a program: it is new, or was restored."""
+        self.state = State.IDLE
         self.eager = False
         self.decode_limits = {}
         self.on_oversized = lambda _kind, _size: None
         self.on_end = lambda: None
-
-    def release_to_pool(self) -> None:
-        """End its use by a run."""
-        self.hang_up()
 
     def hang_up(self) -> None:
         """Kill it and close the stream: nothing more is read from it."""

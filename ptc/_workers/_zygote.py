@@ -24,7 +24,7 @@ from .._core._arguments import nearest
 from .._core._reactor import Reactor, Stop
 from .._facts import Layer
 from ..errors import SetupError, UsageError
-from ._restore import RestorerClient, chosen
+from ._restore import RestorerClient
 from ._worker import Exit
 
 __all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
@@ -71,6 +71,8 @@ class Hello:
     layers: tuple[Layer, ...]
     policy: str
     """Version of the language policy, part of the cache key of compiled scripts."""
+    no_restorer: str = ""
+    """Reason why workers are not restored although that was requested."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -82,8 +84,15 @@ class Hello:
 class Zygote:
     """A zygote process. Call `spawn` first, and `close` in any case."""
 
-    def __init__(self, isolation: str, reactor: Reactor, packages: Sequence[str] = ()) -> None:
-        self._isolation = isolation
+    def __init__(
+        self,
+        isolation: str,
+        reactor: Reactor,
+        packages: Sequence[str] = (),
+        restore: str = "",
+    ) -> None:
+        """Start nothing yet; `restore` is a mode of `_restore`."""
+        self._isolation = f"{isolation}:{restore}" if restore else isolation
         self._packages = packages
         self._reactor = reactor
         self._process: subprocess.Popen[bytes] | None = None
@@ -100,6 +109,8 @@ class Zygote:
         self.on_forked: Callable[[int, int | None], None] = _close_pidfd
         self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
         self.on_gone: Callable[[], None] = lambda: None
+        self.on_ready: Callable[[int], None] = lambda _number: None
+        """Receives the number of a worker that the restorer announced."""
 
     @property
     def alive(self) -> bool:
@@ -147,7 +158,7 @@ class Zygote:
             # -I would be these and -E, but -E drops PYTHONHASHSEED, the only variable set here.
             [
                 *(sys.executable, "-P", "-s", "-S", str(entry)),
-                *(str(control_fd), self._isolation, ",".join(self._packages), chosen()),
+                *(str(control_fd), self._isolation, ",".join(self._packages)),
                 *folders,
             ],
             env={"PYTHONHASHSEED": "0"},
@@ -311,8 +322,14 @@ class Zygote:
                 return
             hello, self._pidfd = message["hello"], fds[0]
             if len(fds) > 1:
-                self._restorer = RestorerClient(fds[1])
-            self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])
+                self._restorer = RestorerClient(
+                    fds[1], self._reactor, lambda number: self.on_ready(number)
+                )
+            self._hello = Hello(
+                tuple(Layer(**row) for row in hello["layers"]),
+                hello["policy"],
+                hello.get("no_restorer", ""),
+            )
             self._answered.set()
         else:
             self._fault = str(message.get("error"))

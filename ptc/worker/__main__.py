@@ -1,6 +1,7 @@
-"""Entry of the zygote: ``python -P -s -S FILE CONTROL_FD ISOLATION PACKAGES RESTORE PATH ...``.
+"""Entry of the zygote: ``python -P -s -S FILE CONTROL_FD ISOLATION PACKAGES PATH [PATH ...]``.
 
-PACKAGES is a comma-separated list of names, or empty. RESTORE is empty, or as in `_jail`.
+PACKAGES is a comma-separated list of names, or empty. ISOLATION may end with a colon and a mode in
+which workers are restored after their runs; see `_jail`.
 
 The interpreter is started without `site` and without an environment, so the command line has the
 folders of ptc and of its two dependencies. They are on the path only while modules are imported.
@@ -33,7 +34,7 @@ def _fix_none_hash() -> None:
 
 def _start() -> None:
     _fix_none_hash()
-    control_fd, isolation, packages, restore, *paths = sys.argv[1:]
+    control_fd, isolation, packages, *paths = sys.argv[1:]
     sys.argv[:] = ["ptc-zygote"]
     # The folder of this file is not on the path (-P). All imports happen before the jail.
     sys.path.extend(paths)
@@ -43,6 +44,7 @@ def _start() -> None:
     from ptc.worker._zygote import main
 
     del sys.modules["ssl"]
+    isolation, _, restore = isolation.partition(":")
     main(int(control_fd), isolation, [name for name in packages.split(",") if name], restore)
 
 

@@ -147,7 +147,9 @@ def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
         filter=_seccomp.build(table, wire_fd) if table else None,
         listener_socket=ListenerSocket(notifies, notice_fd) if notifies else None,
         restorer=restorer,
-        traced_filter=_seccomp.build(table, wire_fd, notice_fd, traced=True) if table else None,
+        traced_filter=_seccomp.build(table, wire_fd, notice_fd, traced=True)
+        if table and restorer
+        else None,
     )
 
 

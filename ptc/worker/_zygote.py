@@ -45,6 +45,7 @@ from ._runtime import Runtime
 from ._wire import Wire
 from ._worker_jail import confine_worker, enter_worker_jail, lock_down
 from .kernel._libc import fork
+from .restore._check import check_restorer
 from .restore._hand_over import LIFETIMES, hand_over, reach_mark, reserve_room
 
 __all__ = ["main"]
@@ -56,6 +57,7 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
     """Prepare, enter the jail, send hello and serve until the host closes the control socket."""
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
+    reason = ""
     try:
         runtime = prepare_runtime(packages)
         make_heap_immortal()
@@ -64,14 +66,18 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
         require_layers(layers)
         if packages:
             close_files()
+        if restore:
+            jail, reason = check_restorer(jail, layers)
         redirect_output()
     except (JailError, PackageError) as error:
         _send(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
     myself = os.pidfd_open(os.getpid())
+    hello: dict[str, Any] = {"layers": [asdict(layer) for layer in layers]}
+    hello["policy"] = POLICY_VERSION
     _send(
         control,
-        {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
+        {"hello": hello | ({"no_restorer": reason} if reason else {})},
         (myself,) if jail.restorer is None else (myself, jail.restorer.host.fileno()),
     )
     os.close(myself)
@@ -118,6 +124,10 @@ class _Server:
         listener_socket = self._jail.listener_socket
         listeners = -1 if listener_socket is None else listener_socket.fileno()
         self._poll.register(control, select.POLLIN)
+        restorer = -1
+        if self._jail.restorer is not None:
+            restorer = os.pidfd_open(self._jail.restorer.pid)
+            self._poll.register(restorer, select.POLLIN)
         if listeners >= 0:
             self._poll.register(listeners, select.POLLIN)
         while True:
@@ -130,6 +140,8 @@ class _Server:
                     self._handle_stopped_call(self._by_listener[fd], events)
                 elif fd in self._by_pidfd:
                     self._reap(self._by_pidfd[fd])
+                elif fd == restorer:
+                    os._exit(1)  # its workers died with it
 
     def _request(self) -> None:
         size = array.array("i").itemsize
@@ -188,10 +200,10 @@ class _Server:
         try:
             self._control.detach()
             signal.signal(PLACE_SIGNAL, self._runtime.report_place)
-            if self._jail.restorer is not None and hand_over(
-                self._jail.restorer, wire_fd, message["fork"], message["cpu"]
-            ):
-                self._serve_repeatedly(message, wire_fd)
+            restorer = self._jail.restorer
+            if restorer is not None:
+                if not hand_over(restorer, wire_fd, message["fork"], message["cpu"]):
+                    self._serve_repeatedly(message, wire_fd)
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)
@@ -208,11 +220,10 @@ class _Server:
         self._runtime.warm()
         wire = Wire(sock)
         reach_mark()
-        wire.send(Kind.READY, b"[]")
+        # From here after each restoring, too. The restorer has announced this worker.
         self._runtime.serve(wire)
-        # The host decides what follows: it has this process restored or killed.
-        while True:
-            wire.receive(spin=False)
+        reach_mark()
+        os._exit(1)  # never: it is stopped until it is restored or killed
 
     def _take_listener(self) -> None:
         """Receive the listener of a worker that has entered its jail."""

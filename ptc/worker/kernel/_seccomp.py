@@ -38,8 +38,10 @@ ALLOW = 0x7FFF0000
 TRACE = 0x7FF00000
 MARK = 24
 """Number of sched_yield on x86-64: the call at which a worker that can be restored stops for its
-tracer. It has no other use, so a script that makes it only loses its worker."""
-_UNDETECTED = frozenset({"brk", "madvise", "mprotect", "rt_sigreturn"})
+tracer. A script that makes it stays stopped until its run is over."""
+MARK_MESSAGE = 1
+"""Value that the filter reports to the tracer for `MARK`; 0 for any other call."""
+_UNDETECTED = frozenset({"brk", "madvise", "mprotect", "mremap", "rt_sigreturn"})
 """Calls whose effects nobody could find in a worker afterwards; its tracer learns of them."""
 
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
@@ -337,7 +339,7 @@ def build(
     for name, answer, checks in rules:
         program += _block(table.numbers[name], answer, checks, refusal)
     if traced:
-        program += _block(MARK, TRACE, [], refusal)
+        program += _block(MARK, TRACE | MARK_MESSAGE, [], refusal)
     program.append(_Instruction(_RETURN, refusal))
     code = b"".join(
         struct.pack("=HBBI", step.code, step.if_true, step.if_false, step.constant)

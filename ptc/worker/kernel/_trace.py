@@ -12,7 +12,6 @@ import platform
 
 __all__ = [
     "EVENT_SECCOMP",
-    "EVENT_STOP",
     "WALL",
     "Registers",
     "Tracee",
@@ -20,12 +19,13 @@ __all__ = [
     "supported",
 ]
 
-EVENT_SECCOMP, EVENT_STOP = 7, 128
+EVENT_SECCOMP = 7
 WALL = 0x40000000
 """``__WALL`` of waitpid(2)."""
 _CONT, _GET_REGISTERS, _SET_REGISTERS = 7, 12, 13
-_GET_REGISTER_SET, _SET_REGISTER_SET, _SEIZE, _INTERRUPT = 0x4204, 0x4205, 0x4206, 0x4207
+_GET_REGISTER_SET, _SET_REGISTER_SET, _SEIZE = 0x4204, 0x4205, 0x4206
 _PEEK_PENDING, _GET_MASK, _SET_MASK = 0x4209, 0x420A, 0x420B
+_EVENT_MESSAGE = 0x4201
 _OPTION_SECCOMP, _OPTION_EXIT_KILL = 1 << 7, 1 << 20
 _PENDING_OF_PROCESS = 1
 _EXTENDED_STATE = 0x202
@@ -40,8 +40,7 @@ _PTRACE.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void
 _PTRACE.restype = ctypes.c_long
 
 # Indexes in struct user_regs_struct.
-_RAX, _ORIG_RAX, _RIP, _FS_BASE = 10, 15, 16, 21
-_SYSCALL_BYTES = 2
+_RAX, _ORIG_RAX, _FS_BASE = 10, 15, 21
 
 
 class _Vector(ctypes.Structure):
@@ -84,26 +83,24 @@ class Registers:
         _ptrace(_GET_MASK, pid, _SIGNAL_MASK_BYTES, ctypes.byref(self._mask))
 
     @property
-    def call(self) -> int:
-        """Number of the system call at which the process is stopped."""
-        return self._general[_ORIG_RAX]
-
-    @property
     def thread_area(self) -> int:
         """Address of the data of the thread."""
         return self._general[_FS_BASE]
 
-    def repeat_call(self) -> None:
-        """Change the saved registers, of a process stopped before a call, so that it makes it."""
-        self._general[_RIP] -= _SYSCALL_BYTES
-        self._general[_RAX] = self._general[_ORIG_RAX]
-        self._general[_ORIG_RAX] = (1 << 64) - 1  # in no call: the kernel repeats none by itself
+    def skip_call(self) -> None:
+        """Change the saved registers, of a process stopped before a call, to those after it."""
+        self._general[_RAX] = 0
+        self._general[_ORIG_RAX] = (1 << 64) - 1  # in no call: the kernel neither makes nor repeats
 
-    def write(self, pid: int) -> None:
-        """Set the registers of a stopped process."""
+    def write(self, pid: int) -> bool:
+        """Set the registers of a stopped process; return False if it has others afterwards.
+
+        The kernel ignores some bits of the flags that a program can set, such as NT and ID.
+        """
         _ptrace(_SET_REGISTER_SET, pid, _EXTENDED_STATE, ctypes.byref(self._vector))
         _ptrace(_SET_REGISTERS, pid, None, ctypes.byref(self._general))
         _ptrace(_SET_MASK, pid, _SIGNAL_MASK_BYTES, ctypes.byref(self._mask))
+        return Registers(pid).as_bytes() == self.as_bytes()
 
     def as_bytes(self) -> bytes:
         """Return everything that was read, for comparison."""
@@ -123,14 +120,11 @@ class Tracee:
         self.pid = pid
         _ptrace(_SEIZE, pid, None, _OPTION_SECCOMP | _OPTION_EXIT_KILL)
 
-    def interrupt(self) -> int:
-        """Stop the process, wherever it is, and return its status."""
-        _ptrace(_INTERRUPT, self.pid, None, None)
-        return self.wait()
-
-    def wait(self) -> int:
-        """Wait until it stops or exits, and return its status."""
-        return os.waitpid(self.pid, WALL)[1]
+    def message(self) -> int:
+        """Return the value that the filter attached to the stop."""
+        value = ctypes.c_ulong()
+        _ptrace(_EVENT_MESSAGE, self.pid, None, ctypes.byref(value))
+        return value.value
 
     def resume(self, signal: int = 0) -> None:
         """Continue the stopped process, delivering a signal if it is not 0."""

@@ -25,7 +25,7 @@ _API, _REGISTER, _PAGEMAP_SCAN = 0xC018AA3F, 0xC020AA00, 0xC0606610
 _FEATURES = 1 << 15 | 1 << 13 | 1 << 12
 """WP_ASYNC, WP_UNPOPULATED, WP_HUGETLBFS_SHMEM."""
 _MODE_WP = 2
-_WPALLOWED, _WRITTEN = 1, 2
+_WPALLOWED, _WRITTEN, _PRESENT = 1, 2, 8
 _PROTECT, _ONLY_TRACKED = 1, 2
 """PM_SCAN_WP_MATCHING, PM_SCAN_CHECK_WPASYNC."""
 _REGIONS = 4096
@@ -54,27 +54,33 @@ def register(tracker: int, start: int, end: int) -> None:
 
 
 def scan(pagemap: int, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the ranges of pages that were written since they were protected.
+    """Return the ranges of pages that may differ from what they were when they were protected.
+
+    Those are the pages that were written, and those that are absent: a range that the process
+    unmapped and let grow again, as its stack does, is still tracked, reads as zeros, and counts as
+    not written. So all pages must have been present, as they are after they were read.
 
     Raises:
         OSError: If a mapping in between is not tracked: it is not the one that was registered.
     """
-    return _scan(pagemap, start, end, _ONLY_TRACKED)
+    return _scan(pagemap, start, end, _ONLY_TRACKED, (_PRESENT, _WPALLOWED, _WRITTEN | _PRESENT))
 
 
 def protect(pagemap: int, start: int, end: int) -> None:
     """Protect all pages of a tracked range again. Raises `OSError`."""
-    _scan(pagemap, start, end, _ONLY_TRACKED | _PROTECT)
+    _scan(pagemap, start, end, _ONLY_TRACKED | _PROTECT, (0, _WPALLOWED | _WRITTEN, 0))
 
 
-def _scan(pagemap: int, start: int, end: int, flags: int) -> list[tuple[int, int]]:
+def _scan(
+    pagemap: int, start: int, end: int, flags: int, masks: tuple[int, int, int]
+) -> list[tuple[int, int]]:
+    """Scan for pages; `masks` are the inverted categories, those of which all and any must hold."""
     found: list[tuple[int, int]] = []
-    mask = _WPALLOWED | _WRITTEN
     while start < end:
         request = bytearray(
             _SCAN.pack(
                 _SCAN.size, flags, start, end, 0, ctypes.addressof(_FOUND), _REGIONS, 0,
-                0, mask, 0, _WRITTEN,
+                *masks, _WPALLOWED,
             )
         )  # fmt: skip
         count = fcntl.ioctl(pagemap, _PAGEMAP_SCAN, request)

@@ -14,10 +14,11 @@ from ..kernel import _libc, _seccomp, _written
 if TYPE_CHECKING:
     from ._restorer import Restorer
 
-__all__ = ["FIRST_MESSAGE_FDS", "LIFETIMES", "hand_over", "reach_mark", "reserve_room"]
+__all__ = ["FIRST_MESSAGE_FDS", "LIFETIMES", "hand_over", "probe", "reach_mark", "reserve_room"]
 
 FIRST_MESSAGE_FDS = 3
 _SECONDS = 5.0
+_ANSWER_BYTES = 1_000
 _PR_SET_PTRACER = 0x59616D61
 
 
@@ -41,12 +42,12 @@ def reserve_room() -> None:
 
 
 def reach_mark() -> None:
-    """Stop for the tracer, which takes the image here, and returns here."""
+    """Stop for the tracer: for its image first, and after a run to be restored to that image."""
     _libc.syscall(_seccomp.MARK)
 
 
-def hand_over(restorer: Restorer, wire: int, number: int, cpu: int) -> bool:
-    """Have the restorer trace this process and open its files; True if it does.
+def hand_over(restorer: Restorer, wire: int, number: int, cpu: int) -> str:
+    """Have the restorer trace this process and open its files; return why it cannot, or ``""``.
 
     Called in a new fork, before any script exists. The process is dumpable meanwhile, because the
     kernel allows neither tracing nor opening the memory of another one.
@@ -59,8 +60,8 @@ def hand_over(restorer: Restorer, wire: int, number: int, cpu: int) -> bool:
     """
     try:
         tracker = _written.open_tracker()
-    except OSError:
-        return False
+    except OSError as error:
+        return f"userfaultfd with asynchronous write protection, of Linux 6.7: {error}"
     ours, theirs = socket.socketpair()
     try:
         ours.settimeout(_SECONDS)
@@ -72,11 +73,32 @@ def hand_over(restorer: Restorer, wire: int, number: int, cpu: int) -> bool:
         body = json.dumps({"number": number, "pid": os.getpid(), "cpu": cpu}).encode()
         restorer.workers.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
         theirs.close()
-        return ours.recv(1) == b"+"
-    except OSError:
-        return False
+        answer = ours.recv(_ANSWER_BYTES)
+        return "" if answer == b"+" else answer[1:].decode(errors="replace") or "no answer"
+    except OSError as error:
+        return f"no answer: {error}"
     finally:
         _libc.prctl(_libc.PR_SET_DUMPABLE, 0)
         ours.close()
         theirs.close()
         os.close(tracker)
+
+
+def probe(restorer: Restorer) -> str:
+    """Hand a new fork over, which then exits; return why that fails, or ``""``.
+
+    Raises:
+        OSError: If no process can be forked.
+    """
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pid = _libc.fork()
+        if pid == 0:
+            try:
+                theirs.send(hand_over(restorer, theirs.fileno(), 0, 1).encode() or b"+")
+            finally:
+                os._exit(0)
+        theirs.close()
+        answer = ours.recv(_ANSWER_BYTES)
+        os.waitpid(pid, 0)
+    return "" if answer == b"+" else answer.decode(errors="replace") or "it died"

@@ -114,8 +114,7 @@ class Image:
         self._tracee, self._files, self._cpu = tracee, files, cpu
         self._maps = _read_all(files.maps)
         self._registers = _trace.Registers(tracee.pid)
-        self._at_mark = self._registers.as_bytes()
-        self._registers.repeat_call()
+        self._registers.skip_call()
         self._fds = os.listdir(files.descriptors)
         self._ranges = _tracked(self._maps)
         self._groups = _join(self._ranges)
@@ -138,9 +137,10 @@ class Image:
         self._plan: list[tuple[int, memoryview]] = []
         self._cold: list[int] = []
         self._check_quiet()
+        self._write_registers()
 
     def restore(self) -> None:
-        """Put the stopped worker back. Raises `Unlike` or `OSError`; it is then unusable."""
+        """Put the worker, stopped at a mark, back. Raises `Unlike` or `OSError`; then it is lost."""
         self._check_quiet()
         if _read_all(self._files.maps) != self._maps:
             raise Unlike("a mapping differs")
@@ -156,13 +156,12 @@ class Image:
                 raise Unlike("a page cannot be written")
         if self._cold:
             self._protect_cold()
-        self._registers.write(self._tracee.pid)
+        self._write_registers()
         self._renew_limit()
         os.write(self._files.peak, b"5")
 
-    def check_mark(self) -> None:
-        """Check the registers of the worker that has reached its mark again. Raises `Unlike`."""
-        if _trace.Registers(self._tracee.pid).as_bytes() != self._at_mark:
+    def _write_registers(self) -> None:
+        if not self._registers.write(self._tracee.pid):
             raise Unlike("a register differs")
 
     def differing_pages(self, ignored: tuple[int, int]) -> list[int]:

@@ -7,12 +7,15 @@ Rule 2: a worker that is not certainly as it was is killed; the zygote reports i
 Rule 3: if it ends, the kernel kills the workers that it traces. Not tested yet.
 
 A worker's life: it hands its descriptors over (`_hand_over`), locks itself down, rehearses, and
-makes the call `MARK`, at which its filter stops it for its tracer. The restorer takes its image and
-lets it go on: it announces itself to the host and waits for a program. When the host asks, the
-restorer stops it wherever it is, writes the image back, and lets it make the call again.
+makes the call `MARK`, at which its filter stops it for its tracer. The restorer takes its image,
+announces it to the host, and lets it go on: it waits for a program. After the run it makes the call
+again. It stays stopped there until the host asks for it; the restorer then writes the image back,
+announces the worker again, and lets it go on from the first mark. No worker announces itself: a
+hostile one would do so before it is restored, and read the program of the next run.
 
-Requests are datagrams of JSON: ``{"restore": number}``, and ``{"report": true}``, which is answered
-with counts. Success needs no answer: the worker announces itself again.
+Datagrams of JSON. From the host: ``{"restore": number}``, ``{"report": true}``. To the host:
+``{"ready": number}``, ``{"report": counts}``. A worker that cannot be restored is killed, which
+the zygote reports.
 """
 
 from __future__ import annotations
@@ -67,6 +70,12 @@ class _Traced:
     image: Image | None = None
     spoilt: str = ""
     """Why it cannot be restored after this run."""
+    announced: bool = False
+    """True once it was at its mark for the first time."""
+    stopped: bool = False
+    """True while it is at its mark after a run."""
+    wanted: bool = False
+    """True if the host has asked for it."""
 
 
 def start_restorer(proc: int, *, verify: bool) -> Restorer:
@@ -185,7 +194,7 @@ class _Server:
                 self._counts[f"not traced: {error}"] += 1
                 os.close(fds[0])
                 os.close(fds[1])
-                reply.send(b"-")
+                reply.send(b"-" + str(error).encode())
             else:
                 reply.send(b"+")
 
@@ -237,23 +246,37 @@ class _Server:
             return
         with contextlib.suppress(ProcessLookupError):  # killed meanwhile: its exit follows
             event = _trace.event_of(status)
-            if event == _trace.EVENT_SECCOMP and traced.image is None:
-                self._prepare(traced)
+            if event == _trace.EVENT_SECCOMP and traced.tracee.message() == _seccomp.MARK_MESSAGE:
+                self._handle_mark(traced)
             elif event:
-                traced.spoilt = traced.spoilt or "it made a call that cannot be undone"
+                self._spoil(traced, "it made a call that cannot be undone")
                 traced.tracee.resume()
             else:
-                traced.spoilt = traced.spoilt or "it received a signal"
+                self._spoil(traced, "it received a signal")
                 traced.tracee.resume(os.WSTOPSIG(status))
 
-    def _prepare(self, traced: _Traced) -> None:
-        """Take the image of a new worker at its mark; its earlier calls are of no interest."""
+    def _spoil(self, traced: _Traced, why: str) -> None:
+        """Record that a worker cannot be restored; what it does before its image is harmless."""
+        if traced.announced:
+            traced.spoilt = traced.spoilt or why
+
+    def _handle_mark(self, traced: _Traced) -> None:
+        if traced.announced:
+            traced.stopped = True
+            if traced.wanted:
+                self._restore_or_kill(traced)
+            return
         try:
-            if not traced.spoilt and _trace.Registers(traced.tracee.pid).call == _seccomp.MARK:
-                traced.image = Image(traced.tracee, traced.files, traced.cpu, self._template)
-                self._counts["images"] += 1
+            traced.image = Image(traced.tracee, traced.files, traced.cpu, self._template)
+            self._counts["images"] += 1
         except (Unlike, OSError) as error:
             traced.spoilt = f"no image: {error}"
+        self._announce(traced)
+
+    def _announce(self, traced: _Traced) -> None:
+        """Report a worker as new to the host, and let it go on."""
+        traced.announced, traced.stopped, traced.wanted = True, False, False
+        self._host.send(json.dumps({"ready": traced.number}).encode())
         traced.tracee.resume()
 
     def _forget(self, traced: _Traced) -> None:
@@ -268,38 +291,27 @@ class _Server:
             os._exit(0)
         message = json.loads(data)
         if "report" in message:
-            self._host.send(json.dumps(dict(self._counts)).encode())
+            self._host.send(json.dumps({"report": dict(self._counts)}).encode())
             return
         traced = self._by_number.get(message["restore"])
-        if traced is None:
-            return
+        if traced is not None:
+            traced.wanted = True
+            if traced.stopped or traced.spoilt:
+                self._restore_or_kill(traced)
+
+    def _restore_or_kill(self, traced: _Traced) -> None:
         try:
-            self._restore(traced)
+            if traced.spoilt or traced.image is None:
+                raise Unlike(traced.spoilt or "it has no image")
+            traced.image.restore()
+            if self._verify:
+                self._compare(traced.image)
             self._counts["restored"] += 1
+            self._announce(traced)
         except (Unlike, OSError) as error:
             self._counts[f"replaced: {error}"] += 1
             with contextlib.suppress(ProcessLookupError):
                 os.kill(traced.tracee.pid, signal.SIGKILL)
-
-    def _restore(self, traced: _Traced) -> None:
-        if traced.spoilt or traced.image is None:
-            raise Unlike(traced.spoilt or "it has no image")
-        self._expect(traced, traced.tracee.interrupt(), _trace.EVENT_STOP)
-        traced.image.restore()
-        if self._verify:
-            self._compare(traced.image)
-        traced.tracee.resume()
-        self._expect(traced, traced.tracee.wait(), _trace.EVENT_SECCOMP)
-        traced.image.check_mark()
-        traced.tracee.resume()
-
-    def _expect(self, traced: _Traced, status: int, event: int) -> None:
-        if os.WIFSTOPPED(status):
-            if _trace.event_of(status) == event:
-                return
-            raise Unlike(f"it stopped otherwise ({status:#x})")
-        self._forget(traced)
-        raise ProcessLookupError("it exited")
 
     def _compare(self, image: Image) -> None:
         start = image.thread_area + self._restartable

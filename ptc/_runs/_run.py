@@ -153,7 +153,7 @@ class Run:
                 self._outcome.events.log.flush()
             # Deferred until the result is on its way: hanging up takes system calls.
             self._resources.reactor.call_later(
-                0, worker.release if self._returns(worker) else worker.hang_up
+                0, worker.give_up if self._returns(worker) else worker.hang_up
             )
         if self._outcome.value.large is not None:
             await self._truncate_value()

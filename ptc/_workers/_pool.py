@@ -18,7 +18,7 @@ from .._core._reactor import Reactor, Stop, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
 from ._process import ProcessWorker
-from ._restore import mode_of
+from ._restore import OFF, mode_of
 from ._shared_zygote import ZygoteShare, share_zygote
 from ._waiters import Waiters
 from ._worker import Exit
@@ -73,7 +73,7 @@ class Pool:
         reuse_workers: bool = False,
     ) -> None:
         self._isolation = isolation
-        self._restore = mode_of(reuse_workers)
+        self._restore = OFF if packages else mode_of(reuse_workers)
         self._packages = packages
         self._size = size
         self._memory_bytes = memory_bytes
@@ -470,6 +470,11 @@ class Pool:
             worker.record_exit(Exit(signal=9, status=0, why=why))
         if self._empty is not None:
             self._empty.set()
+
+    @property
+    def reuse_problem(self) -> str:
+        """Reason why workers are not reused although that was requested; empty if they are."""
+        return "there are no workers" if self._hello is None else self._hello.no_restorer
 
     def describe(self) -> dict[str, Any]:
         """Return how many workers are ready, coming and alive, for diagnostics."""

@@ -87,10 +87,10 @@ class ProcessWorker(Worker):
 
     @property
     def may_return(self) -> bool:
-        """True if a run may `release` it to be restored; otherwise the run kills it."""
+        """True if `give_up` may have it restored; otherwise a run kills it."""
         return self.give_back is not None
 
-    def release(self) -> None:
+    def give_up(self) -> None:
         """End its use by a run: have it restored if that is possible, kill it otherwise."""
         if self.give_back is None or not self.has_ended or not self.give_back():
             self.hang_up()

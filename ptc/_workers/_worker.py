@@ -254,7 +254,7 @@ class Worker(ABC):
 
     @property
     def may_return(self) -> bool:
-        """True if a run may `release` it to be restored; otherwise the run kills it."""
+        """True if `give_up` may have it restored; otherwise a run kills it."""
         return False
 
     @property
@@ -266,7 +266,7 @@ class Worker(ABC):
             self.state is State.ENDED and live and not waiting and not self._decoder.pending_bytes
         )
 
-    def release(self) -> None:
+    def give_up(self) -> None:
         """End its use by a run."""
         self.hang_up()
 

@@ -201,9 +201,10 @@ class _Server:
             self._control.detach()
             signal.signal(PLACE_SIGNAL, self._runtime.report_place)
             restorer = self._jail.restorer
-            if restorer is not None:
-                if not hand_over(restorer, wire_fd, message["fork"], message["cpu"]):
-                    self._serve_repeatedly(message, wire_fd)
+            if restorer is not None and not hand_over(
+                restorer, wire_fd, message["fork"], message["cpu"]
+            ):
+                self._serve_repeatedly(message, wire_fd)
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)

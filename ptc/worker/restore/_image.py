@@ -140,7 +140,7 @@ class Image:
         self._write_registers()
 
     def restore(self) -> None:
-        """Put the worker, stopped at a mark, back. Raises `Unlike` or `OSError`; then it is lost."""
+        """Put the worker at its mark back. Raises `Unlike` or `OSError`; it is then unusable."""
         self._check_quiet()
         if _read_all(self._files.maps) != self._maps:
             raise Unlike("a mapping differs")

@@ -187,7 +187,8 @@ class _Server:
                 os.close(fd)
             return
         message = json.loads(data)
-        with socket.socket(fileno=fds[2]) as reply:
+        # It may have been killed meanwhile: its reply then fails, too.
+        with socket.socket(fileno=fds[2]) as reply, contextlib.suppress(BrokenPipeError):
             try:
                 self._trace_worker(message, fds[0], fds[1])
             except OSError as error:
@@ -308,8 +309,9 @@ class _Server:
                 self._compare(traced.image)
             self._counts["restored"] += 1
             self._announce(traced)
-        except (Unlike, OSError) as error:
-            self._counts[f"replaced: {error}"] += 1
+        except Exception as error:  # noqa: BLE001  # whatever it did, it costs only this worker
+            words = str(error) if isinstance(error, Unlike | OSError) else repr(error)
+            self._counts[f"replaced: {words}"] += 1
             with contextlib.suppress(ProcessLookupError):
                 os.kill(traced.tracee.pid, signal.SIGKILL)
 

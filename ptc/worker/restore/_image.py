@@ -17,23 +17,20 @@ import struct
 import termios
 import time
 from dataclasses import dataclass
+from hashlib import sha256
 
 from ..kernel import _trace, _written
 from ..kernel._written import PAGE
+from ._reading import Unlike, read_all, read_state, tracked, untracked
 
-__all__ = ["Files", "Image", "Template", "Unlike"]
+__all__ = ["Files", "Image", "Template"]
 
 _OUTPUT_QUEUE = termios.TIOCOUTQ
 _PROCESS_CLOCK = 2
 _HOT_AFTER = 2
 """Runs that must have written a page before it is no longer protected."""
 _MOST_HOT = 4096
-_MAPS_BYTES = 1 << 16
-_SPECIAL = ("[vvar", "[vdso", "[vsyscall")
-
-
-class Unlike(Exception):
-    """Raised if a worker cannot be restored; says why."""
+_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +44,15 @@ class Files:
     maps: int
     descriptors: int
     peak: int
+    folder: int
+    """The process's folder in /proc."""
 
     def close(self) -> None:
         """Close all of them."""
         self.wire.close()
         for fd in (
-            self.tracker, self.memory, self.pagemap, self.maps, self.descriptors, self.peak
+            self.tracker, self.memory, self.pagemap, self.maps, self.descriptors, self.peak,
+            self.folder,
         ):  # fmt: skip
             os.close(fd)
 
@@ -76,31 +76,6 @@ class Template:
         return common, own
 
 
-def _read_all(fd: int) -> bytes:
-    os.lseek(fd, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(fd, _MAPS_BYTES):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _tracked(maps: bytes) -> list[tuple[int, int]]:
-    """Return the mappings that a process can write, or has without a file."""
-    found = []
-    for line in maps.decode("utf-8", "surrogateescape").splitlines():
-        fields = line.split(maxsplit=5)
-        span, rights, inode = fields[0], fields[1], fields[4]
-        name = fields[5] if len(fields) > 5 else ""
-        if rights[3] == "s" and "w" in rights:
-            raise Unlike(f"a mapping is shared: {rights} {name}")
-        if name.startswith(_SPECIAL) or rights[:3] == "---" or rights[3] == "s":
-            continue
-        if "w" in rights or inode == "0":
-            start, _, end = span.partition("-")
-            found.append((int(start, 16), int(end, 16)))
-    return found
-
-
 class Image:
     """State of a worker that is stopped before its first run."""
 
@@ -112,11 +87,11 @@ class Image:
             OSError: If the kernel refuses a step.
         """
         self._tracee, self._files, self._cpu = tracee, files, cpu
-        self._maps = _read_all(files.maps)
+        self._maps = read_all(files.maps)
         self._registers = _trace.Registers(tracee.pid)
         self._registers.skip_call()
         self._fds = os.listdir(files.descriptors)
-        self._ranges = _tracked(self._maps)
+        self._ranges = tracked(self._maps)
         self._groups = _join(self._ranges)
         self._limits = resource.prlimit(tracee.pid, resource.RLIMIT_CPU)
         self._contents: dict[tuple[int, int], bytes] = {}
@@ -142,7 +117,7 @@ class Image:
     def restore(self) -> None:
         """Put the worker at its mark back. Raises `Unlike` or `OSError`; it is then unusable."""
         self._check_quiet()
-        if _read_all(self._files.maps) != self._maps:
+        if read_all(self._files.maps) != self._maps:
             raise Unlike("a mapping differs")
         written: list[tuple[int, int]] = []
         for start, end in self._groups:
@@ -164,23 +139,34 @@ class Image:
         if not self._registers.write(self._tracee.pid):
             raise Unlike("a register differs")
 
-    def differing_pages(self, ignored: tuple[int, int]) -> list[int]:
+    def differing_pages(self, ignored: list[tuple[int, int]]) -> list[int]:
         """Compare all tracked memory with the image; return the addresses of pages that differ.
 
         Args:
-            ignored: Range that the kernel writes: the area of restartable sequences.
+            ignored: Ranges that the kernel writes, in the area of restartable sequences.
         """
         found = []
         for (start, end), common in self._contents.items():
             data = bytearray(os.pread(self._files.memory, end - start, start))
-            first, last = max(start, ignored[0]), min(end, ignored[1])
-            if first < last:
-                data[first - start : last - start] = self._bytes(first, last)
+            for low, high in ignored:
+                first, last = max(start, low), min(end, high)
+                if first < last:
+                    data[first - start : last - start] = self._bytes(first, last)
             for at in range(start, end, PAGE):
                 want = self._own.get(at) or common[at - start : at - start + PAGE]
                 if data[at - start : at - start + PAGE] != want:
                     found.append(at)
         return found
+
+    def read_rest(self) -> list[bytes]:
+        """Read what a worker has besides its tracked memory, for comparison: see `_reading`."""
+        digest = sha256()
+        for start, end in untracked(self._maps):
+            for at in range(start, end, _READ_BYTES):
+                digest.update(os.pread(self._files.memory, min(_READ_BYTES, end - at), at))
+        registers = _trace.Registers(self._tracee.pid).as_bytes()
+        descriptors = b" ".join(sorted(map(os.fsencode, os.listdir(self._files.descriptors))))
+        return [digest.digest(), registers, descriptors, *read_state(self._files.folder)]
 
     @property
     def thread_area(self) -> int:

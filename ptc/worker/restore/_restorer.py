@@ -36,13 +36,15 @@ from typing import Any, NoReturn
 
 from ..kernel import _libc, _seccomp, _trace
 from ._hand_over import FIRST_MESSAGE_FDS
-from ._image import Files, Image, Template, Unlike
+from ._image import Files, Image, Template
+from ._reading import Unlike
 
 __all__ = ["Restorer", "start_restorer"]
 
 _MESSAGE_BYTES = 4096
 _HIGH_FD = 16
-_RSEQ_BYTES = 32
+_RSEQ_WRITTEN = ((0, 8), (16, 32))
+"""Ranges of struct rseq that the kernel writes: all but the pointer `rseq_cs`."""
 _O_PATH_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _SFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
 _SIGNALFD4 = 289
@@ -68,6 +70,8 @@ class _Traced:
     files: Files
     cpu: int
     image: Image | None = None
+    rest: list[bytes] | None = None
+    """What it had besides its tracked memory, to compare."""
     spoilt: str = ""
     """Why it cannot be restored after this run."""
     announced: bool = False
@@ -221,8 +225,17 @@ class _Server:
             raise
         finally:
             os.close(pidfd)
-        os.close(opened.pop(0))
-        files = Files(tracker, socket.socket(fileno=wire), *opened)
+        folder, memory, pagemap, maps, descriptors, peak = opened
+        files = Files(
+            tracker,
+            socket.socket(fileno=wire),
+            memory=memory,
+            pagemap=pagemap,
+            maps=maps,
+            descriptors=descriptors,
+            peak=peak,
+            folder=folder,
+        )
         traced = _Traced(message["number"], tracee, files, message["cpu"])
         self._by_pid[pid] = self._by_number[traced.number] = traced
 
@@ -269,6 +282,7 @@ class _Server:
             return
         try:
             traced.image = Image(traced.tracee, traced.files, traced.cpu, self._template)
+            traced.rest = traced.image.read_rest() if self._verify else None
             self._counts["images"] += 1
         except (Unlike, OSError) as error:
             traced.spoilt = f"no image: {error}"
@@ -306,7 +320,7 @@ class _Server:
                 raise Unlike(traced.spoilt or "it has no image")
             traced.image.restore()
             if self._verify:
-                self._compare(traced.image)
+                self._compare(traced.image, traced.rest)
             self._counts["restored"] += 1
             self._announce(traced)
         except Exception as error:  # noqa: BLE001  # whatever it did, it costs only this worker
@@ -315,13 +329,17 @@ class _Server:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(traced.tracee.pid, signal.SIGKILL)
 
-    def _compare(self, image: Image) -> None:
+    def _compare(self, image: Image, rest: list[bytes] | None) -> None:
         start = image.thread_area + self._restartable
-        bad = image.differing_pages((start, start + _RSEQ_BYTES))
+        bad = image.differing_pages([(start + low, start + high) for low, high in _RSEQ_WRITTEN])
         self._counts["compared"] += 1
         if bad:
             self._counts["differing pages"] += len(bad)
-            raise Unlike(f"{len(bad)} pages differ")
+            raise Unlike(f"{len(bad)} pages differ: {', '.join(map(hex, bad[:4]))}")
+        if (found := image.read_rest()) != rest:
+            self._counts["differing states"] += 1
+            pairs = zip(found, rest or [], strict=False)
+            raise Unlike(f"its state differs: {[pair for pair in pairs if pair[0] != pair[1]][:2]}")
 
 
 def _restartable_area() -> int:

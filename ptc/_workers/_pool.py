@@ -294,7 +294,7 @@ class Pool:
 
     def _expect_ready(self, worker: ProcessWorker) -> None:
         """Handle the first frame of a worker that is new, or as new."""
-        worker.on_frame = lambda kind, _message, _size: self._on_first_frame(worker, kind)
+        worker.on_frame = lambda kind, _message, _size: self._on_own_ready(worker, kind)
         worker.on_fault = lambda error: self._on_first_fault(worker, error)
         self._unready.add(worker.id)
 
@@ -333,6 +333,11 @@ class Pool:
             return
         worker.announce()
         self._on_first_frame(worker, Kind.READY)
+
+    def _on_own_ready(self, worker: ProcessWorker, kind: Kind) -> None:
+        """Handle the first frame of a worker; one that the restorer traces sends none."""
+        worker.give_back = None
+        self._on_first_frame(worker, kind)
 
     def _on_first_frame(self, worker: ProcessWorker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here

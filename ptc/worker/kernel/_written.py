@@ -57,8 +57,9 @@ def scan(pagemap: int, start: int, end: int) -> list[tuple[int, int]]:
     """Return the ranges of pages that may differ from what they were when they were protected.
 
     Those are the pages that were written, and those that are absent: a range that the process
-    unmapped and let grow again, as its stack does, is still tracked, reads as zeros, and counts as
-    not written. So all pages must have been present, as they are after they were read.
+    unmapped and let grow again, as its stack does, is still tracked and reads as zeros. Linux 6.18
+    counts its pages as written; nothing documents that. So all pages must have been present, as
+    they are after they were read.
 
     Raises:
         OSError: If a mapping in between is not tracked: it is not the one that was registered.

@@ -161,12 +161,13 @@ class _Server:
         workers, host, signals = self._workers.fileno(), self._host.fileno(), self._signals
         for fd in (workers, host, signals):
             poll.register(fd, select.POLLIN)
+        busy = False
         while True:
-            ready = {fd for fd, _ in poll.poll()}
+            ready = {fd for fd, _ in poll.poll(0 if busy else None)}
             if signals in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(signals, _MESSAGE_BYTES)
-                self._handle_stops()
+            busy = (busy or signals in ready) and self._handle_stops()
             if host in ready:
                 self._request()
             if workers in ready:
@@ -241,18 +242,21 @@ class _Server:
 
     # --- stops that were not asked for ---------------------------------------------------------
 
-    def _handle_stops(self) -> None:
-        """Handle every worker that stopped or exited by itself."""
-        while True:
+    def _handle_stops(self) -> bool:
+        """Handle one stop or exit of each worker; return True if there was one.
+
+        One of each: a hostile worker can stop again as fast as it is continued.
+        """
+        found = False
+        for traced in list(self._by_pid.values()):
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG | _trace.WALL)
+                pid, status = os.waitpid(traced.tracee.pid, os.WNOHANG | _trace.WALL)
             except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            traced = self._by_pid.get(pid)
-            if traced is not None:
+                continue
+            if pid:
+                found = True
                 self._handle_stop(traced, status)
+        return found
 
     def _handle_stop(self, traced: _Traced, status: int) -> None:
         if not os.WIFSTOPPED(status):

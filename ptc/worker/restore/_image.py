@@ -30,7 +30,6 @@ _PROCESS_CLOCK = 2
 _HOT_AFTER = 2
 """Runs that must have written a page before it is no longer protected."""
 _MOST_HOT = 4096
-_READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,8 @@ class Image:
         self._limits = resource.prlimit(tracee.pid, resource.RLIMIT_CPU)
         self._contents: dict[tuple[int, int], bytes] = {}
         self._own: dict[int, bytes] = {}
+        self._wanted: dict[int, bytes] = {}
+        """Whole contents by start of a mapping, for comparison only."""
         for start, end in self._ranges:
             data = os.pread(files.memory, end - start, start)
             if len(data) != end - start:
@@ -146,24 +147,30 @@ class Image:
             ignored: Ranges that the kernel writes, in the area of restartable sequences.
         """
         found = []
-        for (start, end), common in self._contents.items():
+        for start, end in self._contents:
             data = bytearray(os.pread(self._files.memory, end - start, start))
             for low, high in ignored:
                 first, last = max(start, low), min(end, high)
                 if first < last:
                     data[first - start : last - start] = self._bytes(first, last)
-            for at in range(start, end, PAGE):
-                want = self._own.get(at) or common[at - start : at - start + PAGE]
-                if data[at - start : at - start + PAGE] != want:
-                    found.append(at)
+            want = self._wanted.get(start)
+            if want is None:
+                want = self._wanted[start] = bytes(self._content(start, end, start, end))
+            if data != want:
+                pages = range(0, end - start, PAGE)
+                found += [
+                    start + at for at in pages if data[at : at + PAGE] != want[at : at + PAGE]
+                ]
         return found
 
     def read_rest(self) -> list[bytes]:
-        """Read what a worker has besides its tracked memory, for comparison: see `_reading`."""
+        """Read what a worker has besides its tracked memory, for comparison: see `_reading`.
+
+        Code is left out: 20 MB, of which `mprotect` is reported.
+        """
         digest = sha256()
         for start, end in untracked(self._maps):
-            for at in range(start, end, _READ_BYTES):
-                digest.update(os.pread(self._files.memory, min(_READ_BYTES, end - at), at))
+            digest.update(os.pread(self._files.memory, end - start, start))
         registers = _trace.Registers(self._tracee.pid).as_bytes()
         descriptors = b" ".join(sorted(map(os.fsencode, os.listdir(self._files.descriptors))))
         return [digest.digest(), registers, descriptors, *read_state(self._files.folder)]

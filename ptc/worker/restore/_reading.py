@@ -48,12 +48,12 @@ def tracked(maps: bytes) -> list[tuple[int, int]]:
 
 
 def untracked(maps: bytes) -> list[tuple[int, int]]:
-    """Return the other mappings that can be read: code and constants of files."""
+    """Return the other mappings that can only be read: constants of files, after relocation."""
     found = tracked(maps)
     return [
         (start, end)
         for start, end, rights, _, name in _mappings(maps)
-        if rights[0] == "r" and (start, end) not in found and not name.startswith(_SPECIAL)
+        if rights[:3] == "r--" and (start, end) not in found and not name.startswith(_SPECIAL)
     ]
 
 

@@ -28,7 +28,7 @@ from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
 from .._wire._protocol import Kind, ProtocolError, State
-from .._workers._worker import Worker, WorkerGoneError
+from .._workers._worker import Exit, Worker, WorkerGoneError
 from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import JournalError, LeaseLostError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
@@ -51,6 +51,7 @@ _MESSAGE_CHARS: Final = 4_000
 _CALLS_AT_ONCE: Final = 1_000
 """Records of calls that are encoded in one iteration of the event loop: 3 ms, or 10 if all of them
 have long errors."""
+_SIGKILL: Final = 9
 _PLACE_SECONDS: Final = 0.05
 """Time that a script has to say on which line it waits or computes, after its time is used up."""
 
@@ -379,7 +380,8 @@ class Run:
             self._alarm(self._resources.violations.system_call(how.call, **self._script()))
         if self._outcome.status is not None or how is None:
             return
-        if how.why and not self._restarted and not self._has_visible_effect():
+        lost = how.why or self._was_dead_before(how)
+        if lost and not self._restarted and not self._has_visible_effect():
             # The zygote died. A script that nobody has seen do anything is started again, once,
             # in a worker of the next zygote.
             self._restarted = self._worker_lost = True
@@ -387,6 +389,16 @@ class Run:
             return
         status, failure = exit_failure(self._program.limits, how)
         self._outcome.finish(status, replace(failure, hint=failure.hint or self._calls.last_call()))
+
+    def _was_dead_before(self, how: Exit) -> bool:
+        """Return True if the worker may have been killed before it got the script.
+
+        A worker that can be restored has its wire open in the restorer, too, so that a script can
+        be sent to it after its death.
+        """
+        worker = self._worker
+        silent = worker is not None and worker.may_return and worker.state is State.COMPILING
+        return silent and how.signal == _SIGKILL
 
     def _has_visible_effect(self) -> bool:
         """Return True if the script did anything that a restart would repeat or contradict."""

@@ -49,6 +49,8 @@ _LATE = (
 )
 _CLOSE_SECONDS = 5.0
 _REFILL_SECONDS = 0.002
+_RETURN_SECONDS = 0.05
+"""Time after which a worker in use that can be restored is replaced: most are back before."""
 _RESTORE_SECONDS = 2.0
 """Time for a worker to be restored after its result; a hostile one may never get there."""
 
@@ -219,7 +221,8 @@ class Pool:
             if memory_bytes == self._memory_bytes and self._ready and not self._waiting:
                 worker = self._ready.popleft()
                 # A fork takes a core for a millisecond: let this run start first.
-                self.reactor.call_later(_REFILL_SECONDS, self._refill)
+                seconds = _RETURN_SECONDS if self._restores else _REFILL_SECONDS
+                self.reactor.call_later(seconds, self._refill)
                 return worker
             request = partial(self._request, memory_bytes)
             found = await self._waiting.wait(memory_bytes, request, _FORK_SECONDS, _LATE)
@@ -262,8 +265,6 @@ class Pool:
         """Request as many workers as are missing."""
         if self._closing or self._zygote is None or not self._zygote.alive:
             return
-        if self._restores and not self._waiting and len(self._workers) >= self.target:
-            return  # those in use come back
         wanted = self.target + self._waiting.count(self._memory_bytes)
         while (
             len(self._ready) + self._pending_forks + len(self._returning) < wanted
@@ -421,6 +422,8 @@ class Pool:
                 self._pending_forks -= 1
             reason = fault or f"a worker exited before it was ready ({how.words})"
             self._fork_failed(worker.memory_bytes, reason)
+        elif self._restores:
+            self.reactor.call_later(0, self._refill)  # it will not come back
         worker.record_exit(how)
         if not self._workers and self._empty is not None:
             self._empty.set()

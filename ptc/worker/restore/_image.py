@@ -1,9 +1,9 @@
 """The image of a worker before its run, and the way back to it.
 
 Rule 1: nothing that the worker's memory holds decides anything: its bytes are compared and
-    overwritten, never followed. Not tested yet.
+    overwritten, never followed. tests/worker/restore/test_corpora.py
 Rule 2: whatever differs and is not written back costs the worker: `Unlike` is raised and the
-    restorer kills it. Not tested yet.
+    restorer kills it. tests/worker/restore/test_hostile_runs.py
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The restorer: a process that traces the workers of a zygote and restores them after their runs.
 
 Rule 1: it never runs a script, and holds no descriptor of the host but the socket of its requests.
-    Not tested yet.
+    tests/worker/restore/test_restorer.py::test_restorer_holds_no_file_of_the_host
 Rule 2: a worker that is not certainly as it was is killed; the zygote reports its exit as any
-    other. Not tested yet.
-Rule 3: if it ends, the kernel kills the workers that it traces. Not tested yet.
+    other. tests/worker/restore/test_hostile_runs.py
+Rule 3: if it ends, the kernel kills the workers that it traces.
+    tests/worker/restore/test_restorer.py::test_death_of_the_restorer_costs_no_run
 
 A worker's life: it hands its descriptors over (`_hand_over`), locks itself down, rehearses, and
 makes the call `MARK`, at which its filter stops it for its tracer. The restorer takes its image,

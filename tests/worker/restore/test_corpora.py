@@ -82,17 +82,20 @@ async def test_worker_is_as_it_was_after_each_escape_without_the_language_layer(
     token = "TKN" + secrets.token_hex(8)
     canary = tmp_path / "canary.txt"
     canary.write_text(token)
-    paths = [*sorted((PROGRAMS / "escapes").glob("lang_*.jsonl")), PROGRAMS / "escapes/own.jsonl"]
+    folder = PROGRAMS / "escapes"
+    paths = [*sorted(folder.glob("lang_*.jsonl")), folder / "own.jsonl", folder / "os.jsonl"]
     cases = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
     async with attacked(workers=2) as attack:
         for case in cases:
             inputs = _fill(case.get("inputs") or {}, canary)
+            inputs |= {"drop": str(tmp_path / "drop.txt"), "tmpdir": str(tmp_path)}
             result = await attack.run(
                 f"SCRIPT = {case['script']!r}\n{_UNREVIEWED}",
                 inputs=inputs,
                 limits=Limits(timeout_ms=2_000),
             )
             assert token not in repr(result.value), case["id"]
+            assert [path.name for path in tmp_path.iterdir()] == ["canary.txt"], case["id"]
         await attack.settle()
         check(attack, len(cases))
         assert (await attack.session.program(source="1 + 1")).value == 2

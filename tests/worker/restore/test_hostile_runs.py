@@ -18,7 +18,7 @@ from ptc._wire._protocol import Kind, encode
 from ptc._workers import _pool
 from ptc.worker.kernel import _trace
 from tests.core.pools import pool_of
-from tests.worker.restore.hostile import attacked, children, mappings_of, worker_pids
+from tests.worker.restore.hostile import attacked, mappings_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -286,19 +286,6 @@ async def test_flood_of_stops_delays_no_other_worker() -> None:
             assert result.value == number
         assert anyio.current_time() - start < 1.3
         group.cancel_scope.cancel()
-
-
-async def test_death_of_the_restorer_costs_no_run() -> None:
-    async with attacked() as attack:
-        assert (await attack.session.program(source="1 + 1")).value == 2
-        zygote = pool_of(attack.session)._zygote
-        assert zygote is not None
-        (restorer,) = [
-            pid for pid in children(zygote.pid) if pid not in worker_pids(attack.session)
-        ]
-        os.kill(restorer, signal.SIGKILL)
-        assert (await attack.session.program(source="1 + 2")).value == 3
-        assert attack.counts()["images"] >= 1
 
 
 @pytest.mark.slow

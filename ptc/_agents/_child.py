@@ -7,7 +7,7 @@ through `RecordedModel` and the calls through `CallerTools`, and so become neste
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pydantic_ai import Agent, capture_run_messages
@@ -16,6 +16,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 from pydantic_ai.models import Model
 from pydantic_ai.usage import UsageLimits
 
+from .._dataclass import dataclass
 from .._tools._context import ToolContext
 from ..errors import GenerationError, ToolError, TruncatedError
 from ._kinds import AgentKind

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .._core._arguments import nearest, parts_of, path_of, require
 from .._core._front_matter import read_front_matter
+from .._dataclass import dataclass
 from .._tools._allow import Allow, select
 from .._tools._allow_text import parse_allow, split_entries
 from .._tools._tool import Tool
@@ -48,7 +49,7 @@ class AgentKind:
     """True: only tools without a side effect."""
     model: str | None = None
     """Model, as ``provider:name``. None: the session's."""
-    limits: TaskLimits = TaskLimits()  # noqa: RUF009  # frozen
+    limits: TaskLimits = TaskLimits()  # frozen
     output_schema: Mapping[str, Any] | None = None
     """JSON Schema of its structured answer. None: it answers with text."""
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from .._core._arguments import nearest
+from .._dataclass import dataclass
 from ..errors import ToolError, UsageError
 from ._outcome import TaskUsage
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, TypeAlias
 
 from .._core import _json
+from .._dataclass import dataclass
 from ..errors import ToolError
 
 __all__ = [

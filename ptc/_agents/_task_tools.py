@@ -11,13 +11,14 @@ Rule 2: `tasks` returns one result for each task, whatever becomes of the others
 
 # Annotations are evaluated here, not later: the names of the agents are part of the schema.
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Annotated, Any
 
 import anyio
 from pydantic import Field
 
+from .._dataclass import dataclass
 from .._tools._allow_text import parse_allow
 from .._tools._context import ToolContext
 from .._tools._tool import Tool, tool

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
+from .._dataclass import dataclass
 from ..errors import ToolError
 
 __all__ = ["Budget"]

@@ -6,11 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, get_args
 
 from .._core import _json
 from .._core._clock import now_ms
+from .._dataclass import dataclass
 from .._facts import ModelUsage
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus

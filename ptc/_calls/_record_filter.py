@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from .._core import _json
 from .._core._redact import Redactor
+from .._dataclass import dataclass
 
 __all__ = ["RecordFilter", "truncate_arguments"]
 

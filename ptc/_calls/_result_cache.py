@@ -6,11 +6,11 @@ import copy
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
+from .._dataclass import dataclass
 from .._tools._tool import Tool
 from .._tools._tool_result import ToolResult
 from ._call import OpenCall

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from .._core._arguments import nearest, parts_of, path_of
+from .._dataclass import dataclass
 from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits

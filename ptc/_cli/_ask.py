@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._core._clock import now_ms
+from .._dataclass import dataclass
 from ..errors import ToolError, UsageError
 from ._pending_call import ARGUMENT_CHARS, describe_call
 

@@ -15,6 +15,7 @@ from ._options import (
     json_option,
     open_session,
     settings_options,
+    start_workers_early,
 )
 from ._run import verbose_option
 from ._run_ids import find_run
@@ -168,6 +169,7 @@ def resume(
     if accept_changed_tools:
         options["accept_changed_tools"] = True
     run_id = _full_id(run, settings)
+    start_workers_early(settings)
     session = open_session(settings)
     asked = None if no_input else by
     return resume_run(

@@ -46,7 +46,7 @@ def command(*, settings: Settings, as_json: bool) -> int:
     import anyio
 
     from .. import __version__
-    from .._workers._zygote import ISOLATION_LEVELS
+    from .._workers._isolation import ISOLATION_LEVELS
     from ._terminal import standard_output
 
     isolation = settings["isolation"]

@@ -11,9 +11,10 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .._dataclass import dataclass
 from ._status import INTERRUPTED, TERMINATED, status_of
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ A command names the keys that matter to it, and receives one argument, its `Sett
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -33,6 +34,7 @@ __all__ = [
     "require_tool",
     "script_options",
     "settings_options",
+    "start_workers_early",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -242,6 +244,23 @@ def script_options(command: _Command) -> _Command:
 def json_option(text: str) -> Callable[[_Command], _Command]:
     """Return a decorator that adds the option ``--json`` with the help `text`."""
     return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def start_workers_early(settings: Settings) -> None:
+    """Start the process that forks the workers, for a command that is certain to need it.
+
+    It gets ready while this process imports the modules of a session.
+    """
+    from .._runs._packages import validate_packages
+    from .._workers._isolation import validate_isolation
+    from .._workers._spawn import spawn_early
+
+    if settings["engine"] == "wasm" or settings["reuse_workers"]:
+        return
+    # `open_session` reports what is wrong.
+    with contextlib.suppress(UsageError):
+        isolation = validate_isolation(settings["isolation"])
+        spawn_early(isolation, validate_packages(settings["packages"]))
 
 
 def open_session(

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ._identity import as_option, no_input_option
-from ._options import RUN_KEYS, json_option, open_session, script_options, settings_options
+from ._options import (
+    RUN_KEYS,
+    json_option,
+    open_session,
+    script_options,
+    settings_options,
+    start_workers_early,
+)
 from ._status import EXIT_STATUS_HELP
 
 if TYPE_CHECKING:
@@ -80,6 +87,7 @@ def command(
 def _execute(
     program: Mapping[str, Any], settings: Settings, *, by: str | None, verbose: bool, as_json: bool
 ) -> int:
+    start_workers_early(settings)
     from ..errors import UsageError
     from ._guarded_run import RunReport, run_to_end
     from ._terminal import standard_error

@@ -7,9 +7,10 @@ module imports no library, since every command creates its options from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, TypeAlias
 
+from .._dataclass import dataclass
 from .._records._limits import CEILING, MAXIMA, Limits
 
 __all__ = ["KEYS", "Key", "Kind"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .._core._arguments import nearest
+from .._dataclass import dataclass
 from .._tools._allow_text import split_entries
 from ..artifacts._open import is_address as is_store_address
 from ..errors import UsageError

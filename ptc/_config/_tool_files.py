@@ -19,12 +19,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
 from .._core._arguments import nearest
+from .._dataclass import dataclass
 from .._tools._adapters import adapt
 from .._tools._provider import ToolProvider
 from .._tools._tool import Tool

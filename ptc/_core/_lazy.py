@@ -1,12 +1,13 @@
-"""Lazy exports of a package: a public name is imported when it is first used."""
+"""Imports on first use: public names of a package, and modules that are slow to import."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from typing import Any
 
-__all__ = ["lazy_exports"]
+__all__ = ["LazyModule", "lazy_exports"]
 
 
 def lazy_exports(
@@ -32,3 +33,23 @@ def lazy_exports(
         return sorted({*vars(sys.modules[package]), *home})
 
     return get_attribute, list_names
+
+
+class LazyModule:
+    """Stands for a module, which is imported when one of its names is first used.
+
+    Type checkers see an ordinary import::
+
+        if TYPE_CHECKING:
+            import pydantic
+        else:
+            pydantic = LazyModule("pydantic")
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module(self._name), name)
+        setattr(self, name, value)
+        return value

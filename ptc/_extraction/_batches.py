@@ -14,13 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
 from .._core._json import sha256_of
+from .._dataclass import dataclass
 from ..errors import ModelError
 from ..models._batch import Batch, BatchApi, BatchFailedError, BatchItem, NoResultError, UnrunError
 from ..models._model import ModelReply, ModelRequest

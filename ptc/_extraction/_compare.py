@@ -7,10 +7,11 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
+from .._dataclass import dataclass
 from ._merge import MergeKeys
 
 __all__ = ["Comparison", "Disagreement", "FieldScore", "compare"]

@@ -15,13 +15,13 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio.to_thread
 
+from .._dataclass import dataclass
 from ..errors import UsageError
 
 __all__ = ["SURROGATE", "Document", "DocumentSource", "Documents", "open_documents"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from .._core._arguments import mapping_of, parts_of, path_of, require, require_function
 from .._core._json import sha256_of
+from .._dataclass import dataclass
 from .._generation._question import Validator, read_examples
 from ..errors import UsageError
 from ..models._model import Turn

@@ -14,11 +14,11 @@ import math
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import anyio
 
+from .._dataclass import dataclass
 from ..errors import ModelError
 from ..models._open import OpenModels
 

@@ -6,13 +6,14 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from .._core._json import sha256_of
+from .._dataclass import dataclass
 from .._facts import ModelUsage
 from .._generation._generate import Generated, generate_object
 from .._generation._question import MAX_TIMEOUT_MS, Validator

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from .._core._json import plain_text
+from .._dataclass import dataclass
 from .._facts import ModelUsage
 
 __all__ = [

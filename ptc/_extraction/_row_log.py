@@ -17,7 +17,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import anyio.to_thread
 
 from .._core import _json
 from .._core._folder import lock_file, open_file, open_folder, pread, pwrite, sync_folder
+from .._dataclass import dataclass
 from ..errors import SetupError, UsageError
 
 __all__ = ["RowEntry", "RowLog", "write_error"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
+from .._dataclass import dataclass
 from .._facts import ModelUsage
 from ..errors import UsageError
 from ._pacing import StoppedError

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from .._dataclass import dataclass
 
 __all__ = ["split_document"]
 

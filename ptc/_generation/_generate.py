@@ -16,13 +16,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, Literal, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from .._core._arguments import mapping_of, parts_of, require_function
+from .._dataclass import dataclass
 from .._telemetry._generation import GenerationSpan
 from ..errors import (
     ElementsChangedError,

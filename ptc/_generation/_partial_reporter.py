@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
+from .._dataclass import dataclass
 from ..models._model import Delta, Mode
 from ..structured import Accepted, Contract, Partial, StreamParser
 from ..structured._stream import extends

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from .._dataclass import dataclass
 from ..errors import UsageError
 from ..models._model import MODES, Turn
 from ..models._open import ModelSource

@@ -6,11 +6,12 @@ Rule 1: a prompt from a script names no path, and no model that the session does
 
 # Annotations are evaluated here, not later: the names of the models are part of the schema.
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from .._dataclass import dataclass
 from .._tools._context import ToolContext
 from .._tools._tool import Tool, tool
 from ..errors import (

@@ -20,9 +20,9 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from .._dataclass import dataclass
 from .._wire._messages import Finding
 from ._entry import (
     RETURN_PLACE,

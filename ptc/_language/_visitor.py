@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
 from RestrictedPython.transformer import RestrictingNodeTransformer
 
+from .._dataclass import dataclass
 from . import _policy as policy
 from ._scopes import ClassScope, survey
 

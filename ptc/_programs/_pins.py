@@ -7,13 +7,14 @@ does not read them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
-
-from pydantic import ConfigDict
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._tools._tool import Tool
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict
 
 __all__ = ["PinnedTool", "describe_changes", "pin"]
 
@@ -29,7 +30,7 @@ _DIGEST_CHARS: Final = 16
 class PinnedTool:
     """Schema and flags of a tool when a program was saved."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid", "strict": True}
 
     side_effect: bool
     idempotent: bool

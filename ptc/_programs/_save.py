@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from .._core import _json
 from .._core._arguments import parts_of
+from .._dataclass import dataclass
 from .._records._limits import Limits
 from .._records._result import RunResult
 from .._runs._direct_journal import is_direct_call

@@ -11,16 +11,17 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from .._core import _json
+from .._core._pydantic import pydantic
+from .._dataclass import dataclass
 from .._records._limits import Limits
 from .._runs._program_row import limits_of_record
 from .._schema._check import compile_schema
@@ -117,7 +118,7 @@ def validate_program_name(name: str) -> str:
 class _Record(TypedDict):
     """Content of `RECORD` without its digest."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]  # as documented
+    __pydantic_config__ = {"extra": "forbid", "strict": True}  # type: ignore[misc]  # noqa: RUF012  # read by pydantic
 
     format: int
     name: str
@@ -134,8 +135,8 @@ class _Record(TypedDict):
 
 
 @cache
-def _records() -> TypeAdapter[_Record]:
-    return TypeAdapter(_Record)
+def _records() -> pydantic.TypeAdapter[_Record]:
+    return pydantic.TypeAdapter(_Record)
 
 
 def encode(program: SavedProgram) -> bytes:
@@ -179,7 +180,7 @@ def decode(data: bytes, source: bytes, folder: Path) -> SavedProgram:
             msg = f"its format is {whole['format']!r:.20}; this version of ptc reads {_FORMAT}"
             raise refused(file, msg)
         record = _records().validate_json(_json.dumps(whole))
-    except ValidationError as error:
+    except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"`{'.'.join(map(str, first['loc']))}`: " for _ in first["loc"][:1])
         raise refused(file, f"{where}{first['msg']}") from None

@@ -17,10 +17,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from http import HTTPStatus
 from typing import Final, Self
 
+from .._dataclass import dataclass
 from ..errors import PtcError, SetupError
 from ..journal._sample import QueueSample, TenantSample
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 from anyio.abc import TaskGroup
 
 from .._core._clock import now_ms
+from .._dataclass import dataclass
 from .._records._result import RunResult
 from .._runs._submissions import dead_result
 from .._session._queue_session import queued_runs_of

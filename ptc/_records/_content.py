@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from .._dataclass import dataclass
 from .._wire._messages import is_media_type
 from ..errors import ToolError
 

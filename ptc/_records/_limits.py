@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn
 
+from .._dataclass import dataclass
 from ..errors import UsageError
 
 __all__ = ["CEILING", "MAXIMA", "Breach", "CallsByTool", "Limits", "Usage"]

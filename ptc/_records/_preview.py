@@ -9,10 +9,10 @@ Rule 2: the note names `get_tool_response` only for a reader that has it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .._core import _json
+from .._dataclass import dataclass
 from ._artifacts import LocalArtifacts, shrink
 from ._content import AttachmentRef
 from ._result import Cut

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._facts import ModelUsage
 from ..errors import RunError
 from ._content import AttachmentRef

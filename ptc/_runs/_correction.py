@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, get_args
 
 from .._calls._earlier import Reads
 from .._core._arguments import nearest, require
+from .._dataclass import dataclass
 from ..errors import UsageError
 from ._direct_journal import is_direct_source
 from ._program import Program, validate_filename

@@ -10,13 +10,14 @@ Rule 2: a script that floods its output costs a bounded record, which says that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from .._calls._recorder import RunRecorder
 from .._core import _json
 from .._core._clock import now_ms
 from .._core._reactor import Reactor, Stop
+from .._dataclass import dataclass
 from .._records._result import EventKind
 from ..journal._journal import EventRow
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import anyio
 
 from .._calls._rows import read_call
 from .._core import _json
+from .._dataclass import dataclass
 from .._records._result import CallRecord, EventKind, RunEvent
 from ..errors import UsageError
 from ..journal._journal import CallRow, EventRow, Journal, RunRecord

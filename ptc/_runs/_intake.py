@@ -9,7 +9,6 @@ Rule 2: the memory that a run holds for values of its worker is bounded by its l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._records._artifacts import LocalArtifacts, compute_digest, shrink
 from .._records._limits import Limits
 from .._records._result import Cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 from .._calls._earlier import Reads
 from .._core import _json
 from .._core._arguments import nearest
+from .._dataclass import dataclass
 from .._records._limits import Breach, Limits
 from .._records._result import Failure, Finding, RunResult, RunWarning
 from .._schema._check import ValueCheck

@@ -10,9 +10,8 @@ from dataclasses import fields, replace
 from functools import cache, lru_cache
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
 from .._core import _json
+from .._core._pydantic import pydantic
 from .._records._limits import Limits
 from .._records._result import RunResult
 from .._schema._check import value_check
@@ -227,8 +226,8 @@ def restore_program(
 
 
 @cache
-def _results() -> TypeAdapter[RunResult]:
-    return TypeAdapter(RunResult)
+def _results() -> pydantic.TypeAdapter[RunResult]:
+    return pydantic.TypeAdapter(RunResult)
 
 
 def load_result(row: RunRow) -> RunResult | None:

@@ -8,11 +8,12 @@ no call is executed until all messages have been sent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .._calls._call import OpenCall
 from .._calls._dispatch import Dispatch
 from .._calls._recorder import DivergenceError, RunRecorder
+from .._dataclass import dataclass
 from .._wire._protocol import Kind
 from ..journal._journal import CallRow
 

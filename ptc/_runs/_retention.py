@@ -10,7 +10,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Final, Self
 
 import anyio
@@ -18,6 +17,7 @@ import anyio
 from .._core._arguments import require_range
 from .._core._clock import now_ms
 from .._core._reactor import spawn
+from .._dataclass import dataclass
 from ..errors import ArtifactError, JournalError, UsageError
 from ..journal._journal import Journal
 from ..journal._run_lists import EndedRun

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -26,6 +26,7 @@ from .._core import _json
 from .._core._arguments import describe_error
 from .._core._clock import now_ms
 from .._core._redact import SENT
+from .._dataclass import dataclass
 from .._tools._environment import Environment
 from .._tools._revert import Effect
 from .._tools._tool import Tool

@@ -28,6 +28,7 @@ from ._history import History
 from ._program import Program
 from ._rollback import Rollback, load_effects, plan_rollback, roll_back
 from ._run import Run, RunResources
+from ._signatures import derive_schemas
 from ._slots import RunSlots
 from ._violation import ViolationLog
 
@@ -117,6 +118,10 @@ class Executor:
         with self._count_unfinished():
             async with self._slots.take():
                 self._check_open()
+                if not self.engines.is_warm:
+                    self.engines.start()
+                    # Meanwhile: the first schemas take about as long as the workers' process.
+                    derive_schemas(program.table, program.source)
                 if open_record is not None:
                     await self.engines.hello()
                 if program.engine:

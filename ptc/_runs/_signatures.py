@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from .._core import _json
+from .._tools._table import ToolTable
 from .._tools._tool import Tool
 from ..errors import ToolError
 
-__all__ = ["encode_parameters", "encode_signatures"]
+__all__ = ["derive_schemas", "encode_parameters", "encode_signatures"]
 
 _ACCEPTED: Final = {
     "string": "td",
@@ -30,6 +31,12 @@ _WORDS: Final = {
     "string": "text", "integer": "an integer", "number": "a number", "boolean": "a bool",
     "array": "a list", "object": "a dict", "null": "None",
 }  # fmt: skip
+
+
+def derive_schemas(table: ToolTable, source: str) -> None:
+    """Derive what a run of a script needs of the tools' schemas, which stays cached."""
+    encode_signatures(table.named_in(source))
+    table.marks(source)
 
 
 def encode_parameters(tools: Iterable[Tool]) -> bytes:

@@ -11,9 +11,11 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import anyio
+
+from .._dataclass import dataclass
 
 __all__ = ["RunSlots"]
 

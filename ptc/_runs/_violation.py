@@ -11,9 +11,9 @@ import hashlib
 import logging
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Literal
 
+from .._dataclass import dataclass
 from .._workers._syscall_names import syscall_name
 
 __all__ = ["Violation", "ViolationLog"]

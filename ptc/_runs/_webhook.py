@@ -18,13 +18,13 @@ import hmac
 import ipaddress
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from .._core import _json
 from .._core._arguments import require, require_function
 from .._core._redact import SENT
+from .._dataclass import dataclass
 from .._records._result import PendingCall
 from .._tools._tool import Tool
 from ..errors import UsageError

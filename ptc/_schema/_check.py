@@ -13,19 +13,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ForwardRef, Protocol, TypeGuard
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    RootModel,
-    TypeAdapter,
-    ValidationError,
-    create_model,
-)
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
-
 from .._core import _json
 from .._core._arguments import nearest
+from .._core._pydantic import pydantic
 from ..errors import ToolError, UsageError
 from ._function import describe_function
 from ._plain_hints import has_plain_default, is_plain_hint
@@ -147,16 +137,16 @@ class SignatureSchema:
             # Only if the docstring has a text: None would hide the text of an `Annotated` hint.
             options: dict[str, Any] = {"description": text} if text else {}
             field = parameter.name
-            if field.startswith("_") or hasattr(BaseModel, field):
+            if field.startswith("_") or hasattr(pydantic.BaseModel, field):
                 # The name of a method of the model, or one that pydantic does not allow.
                 field, options["alias"] = f"parameter_{len(fields)}", parameter.name
             names[parameter.name] = field
-            fields[field] = (self._hints[parameter.name], Field(default, **options))
-        config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+            fields[field] = (self._hints[parameter.name], pydantic.Field(default, **options))
+        config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False)
         try:
-            model = create_model(self._name, __config__=config, **fields)
+            model = pydantic.create_model(self._name, __config__=config, **fields)
             schema = model.model_json_schema()
-        except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        except (pydantic.PydanticSchemaGenerationError, pydantic.PydanticUserError) as error:
             first = str(error).splitlines()[0]
             msg = f"tool {self._name!r}: a parameter has no JSON Schema: {first}"
             raise UsageError(msg) from None
@@ -176,7 +166,7 @@ def _partial_keywords(function: Callable[..., Any]) -> set[str]:
 
 
 def _keyword_validator(
-    name: str, model: type[BaseModel], fields: Mapping[str, str], hidden: Collection[str]
+    name: str, model: type[pydantic.BaseModel], fields: Mapping[str, str], hidden: Collection[str]
 ) -> Validator:
     names = tuple(fields)
     renamed = tuple((key, field) for key, field in fields.items() if key != field)
@@ -185,7 +175,7 @@ def _keyword_validator(
     def check(arguments: Mapping[str, Any]) -> Arguments:
         try:
             valid = validate(arguments)
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             sentences = [_argument_error(e, names, hidden) for e in error.errors()]
             raise _invalid_arguments(name, sentences) from None
         # Of a model that nobody else has: a copy would take 0.3 us.
@@ -197,7 +187,7 @@ def _keyword_validator(
     return check
 
 
-def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], Validator]:
+def model_validator(name: str, model: type[pydantic.BaseModel]) -> tuple[dict[str, Any], Validator]:
     """Return schema and validator of a pydantic model; the function receives an instance.
 
     Unknown fields are rejected, even if the model's config allows extra fields.
@@ -205,13 +195,13 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
     Raises:
         UsageError: If `model` is not a model, or a field has no JSON Schema.
     """
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+    if not (isinstance(model, type) and issubclass(model, pydantic.BaseModel)):
         msg = (
             f"tool {name!r}: parameters must be a JSON Schema or a pydantic model, "
             f"not {model!r:.80}"
         )
         raise UsageError(msg)
-    if issubclass(model, RootModel):
+    if issubclass(model, pydantic.RootModel):
         msg = (
             f"tool {name!r}: {model.__name__} has no fields; use a model with a field for each "
             "argument"
@@ -219,19 +209,19 @@ def model_validator(name: str, model: type[BaseModel]) -> tuple[dict[str, Any], 
         raise UsageError(msg)
     try:
         schema = model.model_json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+    except (pydantic.PydanticSchemaGenerationError, pydantic.PydanticUserError) as error:
         first = str(error).splitlines()[0]
         msg = f"tool {name!r}: a field has no JSON Schema: {first}"
         raise UsageError(msg) from None
     known = frozenset(schema.get("properties", {}))
     accepted = known | model.model_fields.keys()
 
-    def check(arguments: Mapping[str, Any]) -> BaseModel:
+    def check(arguments: Mapping[str, Any]) -> pydantic.BaseModel:
         unknown = [key for key in arguments if key not in accepted]
         sentences = [_unknown_argument(u, known) for u in unknown]
         try:
-            valid: BaseModel | None = model.model_validate(dict(arguments))
-        except ValidationError as error:
+            valid: pydantic.BaseModel | None = model.model_validate(dict(arguments))
+        except pydantic.ValidationError as error:
             valid, sentences = None, [_argument_error(e, tuple(known)) for e in error.errors()]
         if valid is None or sentences:
             raise _invalid_arguments(name, sentences)
@@ -357,8 +347,8 @@ def result_schema(hint: Any) -> dict[str, Any] | None:
     if hint is None or hint is Any:
         return None
     try:
-        schema = TypeAdapter(hint).json_schema(mode="serialization")
-    except (PydanticSchemaGenerationError, PydanticUserError):
+        schema = pydantic.TypeAdapter(hint).json_schema(mode="serialization")
+    except (pydantic.PydanticSchemaGenerationError, pydantic.PydanticUserError):
         return None
     plain: dict[str, Any] = strip_titles(schema)
     return plain
@@ -373,8 +363,8 @@ def result_reader(hint: Any) -> Callable[[Any], Any]:
         return plain_data
 
     @functools.cache
-    def adapter() -> TypeAdapter[Any]:
-        return TypeAdapter(hint)
+    def adapter() -> pydantic.TypeAdapter[Any]:
+        return pydantic.TypeAdapter(hint)
 
     def read(data: Any) -> Any:
         try:
@@ -390,7 +380,7 @@ def plain_data(data: Any) -> Any:
     return data
 
 
-def make_adapter(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
+def make_adapter(kind: Any, what: str) -> tuple[pydantic.TypeAdapter[Any], dict[str, Any]]:
     """Return the pydantic adapter and the JSON Schema of a type; `what` names the argument.
 
     Text is rejected: pydantic would evaluate it as Python, and a schema may be untrusted.
@@ -402,7 +392,7 @@ def make_adapter(kind: Any, what: str) -> tuple[TypeAdapter[Any], dict[str, Any]
         reason = "text is never evaluated; parse a schema with json.loads(...)"
     else:
         try:
-            adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(kind)
             return adapter, adapter.json_schema()
         except Exception as error:  # noqa: BLE001  # pydantic inspects arbitrary objects
             reason = next(iter(str(error).splitlines()), type(error).__name__)
@@ -430,7 +420,7 @@ def value_check(schema: Any, what: str = "result") -> ValueCheck:
     def check(value: Any) -> list[str]:
         try:
             adapter.validate_json(_json.dumps(value))
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             return [f"{_path(what, e['loc'])}: {e['msg']}" for e in error.errors()]
         return []
 

@@ -8,33 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
-from pydantic import Field
-from pydantic.fields import FieldInfo
+from .._core._pydantic import annotated_types, fields, pydantic
 
 __all__ = ["has_plain_default", "is_plain_hint"]
 
 _SCALARS: Final = frozenset({str, int, float, bool, NoneType})
 _LISTS: Final = frozenset({list, set, frozenset})
-_BOUNDS: Final[Mapping[Any, Any]] = {
-    int: {Ge: int, Gt: int, Le: int, Lt: int},
-    float: {Ge: float, Gt: float, Le: float, Lt: float},
-    str: {MinLen: int, MaxLen: int},
-}
-"""Constraints that fit a type, and the type of their value."""
 _LARGEST_BOUND: Final = 1 << 53
 _MAX_DEPTH: Final = 4
-_OTHERS: Final = tuple(
-    name
-    for name in FieldInfo.__slots__
-    if not name.startswith("_")
-    and name not in ("annotation", "metadata", "title", "description", "examples")
-)
-"""Options of `Field` that do more than describe a value or bound it."""
-_EMPTY: Final[Any] = Field()
+
+
+@cache
+def _bounds() -> Mapping[Any, Any]:
+    """Return the constraints that fit a type, and the type of their value."""
+    at = annotated_types
+    return {
+        int: {at.Ge: int, at.Gt: int, at.Le: int, at.Lt: int},
+        float: {at.Ge: float, at.Gt: float, at.Le: float, at.Lt: float},
+        str: {at.MinLen: int, at.MaxLen: int},
+    }
+
+
+@cache
+def _options() -> Mapping[str, Any]:
+    """Return the options of `Field` that do more than describe a value or bound it, if unset."""
+    empty = pydantic.Field()
+    only_words = ("annotation", "metadata", "title", "description", "examples")
+    return {
+        name: getattr(empty, name)
+        for name in fields.FieldInfo.__slots__
+        if not name.startswith("_") and name not in only_words
+    }
 
 
 def is_plain_hint(hint: Any, depth: int = 0) -> bool:
@@ -56,11 +64,11 @@ def is_plain_hint(hint: Any, depth: int = 0) -> bool:
 
 def _fits(kind: Any, metadata: Any) -> bool:
     """True if `metadata` only describes values of `kind`, or has bounds that fit them."""
-    if type(metadata) is not FieldInfo:
+    if type(metadata) is not fields.FieldInfo:
         return False
-    if any(getattr(metadata, name) is not getattr(_EMPTY, name) for name in _OTHERS):
+    if any(getattr(metadata, name) is not unset for name, unset in _options().items()):
         return False
-    kinds = _BOUNDS.get(kind, {})
+    kinds = _bounds().get(kind, {})
     return all(_fits_bound(bound, kinds.get(type(bound))) for bound in metadata.metadata)
 
 
@@ -68,7 +76,9 @@ def _fits_bound(bound: Any, kind: type | None) -> bool:
     if kind is None:
         return False
     (value,) = asdict(bound).values()
-    least = 0 if isinstance(bound, MinLen | MaxLen) else -_LARGEST_BOUND
+    least = (
+        0 if isinstance(bound, annotated_types.MinLen | annotated_types.MaxLen) else -_LARGEST_BOUND
+    )
     return type(value) in (int, kind) and least <= value <= _LARGEST_BOUND
 
 

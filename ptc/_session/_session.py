@@ -57,7 +57,7 @@ from .._workers._choose import (
     validate_reuse,
 )
 from .._workers._engine import Engine
-from .._workers._zygote import validate_isolation
+from .._workers._isolation import validate_isolation
 from ..errors import UsageError
 from ._agent_session import AgentSession
 from ._artifacts import ArtifactSource, artifacts_of

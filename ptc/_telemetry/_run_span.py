@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from .._core._clock import now_ms
+from .._dataclass import dataclass
 from .._records._result import CallRecord, RunEvent, RunResult
 from . import _text
 from ._context import Place, place

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from .._dataclass import dataclass
 from ..errors import UsageError
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ import operator
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
@@ -21,6 +20,7 @@ from typing import Any, TypeAlias
 
 from .._core._arguments import nearest, parts_of
 from .._core._deferred import copy_with
+from .._dataclass import dataclass
 from .._schema._check import arguments_mapping
 from ..errors import ToolError, UsageError
 from ._names import list_known

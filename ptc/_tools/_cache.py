@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from .._core import _json
 from .._core._arguments import describe_error
+from .._dataclass import dataclass
 from ..errors import ToolError, UsageError
 
 __all__ = ["Cache", "CacheKey"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .._core._arguments import require_range
+from .._dataclass import dataclass
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import MAXIMA, Limits
 from .._records._stored_file import StoredFile

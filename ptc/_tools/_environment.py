@@ -8,15 +8,14 @@ is a secret unless its field is marked `Public`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, SecretBytes, SecretStr, ValidationError
-from pydantic_core import to_jsonable_python
-
 from .._core._arguments import nearest
+from .._core._pydantic import pydantic, pydantic_core
 from .._core._redact import Redactor
+from .._dataclass import dataclass
 from ..errors import UsageError
 from ._tool import Tool
 
@@ -34,7 +33,7 @@ class Public:
 class Environment:
     """Values of tools, and the redactor of their secrets."""
 
-    values: Mapping[str, BaseModel] = field(default_factory=dict)
+    values: Mapping[str, pydantic.BaseModel] = field(default_factory=dict)
     """Values by name of tool."""
     redactor: Redactor = field(default_factory=lambda: Redactor({}))
     """Removes the secrets among the values from texts and data."""
@@ -55,7 +54,7 @@ def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> 
         given.update({key: value for key, value in (layer or {}).items() if value is not None})
     declaring = [tool for tool in tools if tool.env is not None]
     _refuse_unknown(given, declaring)
-    values: dict[str, BaseModel] = {}
+    values: dict[str, pydantic.BaseModel] = {}
     secrets: dict[str, str] = {}
     missing: dict[str, list[str]] = {}
     wrong: list[str] = []
@@ -66,7 +65,7 @@ def environment_of(tools: Iterable[Tool], *layers: Mapping[str, Any] | None) -> 
             model = _frozen(tool.env).model_validate(
                 {key: own[key] for key in tool.env.model_fields if key in own}
             )
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             # Not str(error), and no cause: both would show the value.
             for row in error.errors(include_input=False, include_url=False, include_context=False):
                 name = ".".join(map(str, row["loc"])) or "the values"
@@ -100,15 +99,15 @@ def _refuse_unknown(given: Mapping[str, Any], declaring: Iterable[Tool]) -> None
 
 
 @lru_cache(256)
-def _frozen(model: type[BaseModel]) -> type[BaseModel]:
+def _frozen(model: type[pydantic.BaseModel]) -> type[pydantic.BaseModel]:
     """Return `model`, validated by field name, and frozen so that no tool changes shared values."""
-    config = ConfigDict(frozen=True, validate_by_name=True, loc_by_alias=False)
+    config = pydantic.ConfigDict(frozen=True, validate_by_name=True, loc_by_alias=False)
     body = {"model_config": config, "__module__": model.__module__}
     made: Any = type(model)
-    return cast("type[BaseModel]", made(model.__name__, (model,), body))
+    return cast("type[pydantic.BaseModel]", made(model.__name__, (model,), body))
 
 
-def _secrets(model: BaseModel) -> dict[str, str]:
+def _secrets(model: pydantic.BaseModel) -> dict[str, str]:
     """Return the texts in a model by path: ``key``, ``tokens.0``, ``account.password``."""
     found: dict[str, str] = {}
     for name, described in type(model).model_fields.items():
@@ -118,13 +117,13 @@ def _secrets(model: BaseModel) -> dict[str, str]:
 
 
 def _collect(name: str, value: Any, found: dict[str, str]) -> None:
-    if isinstance(value, SecretStr | SecretBytes):
+    if isinstance(value, pydantic.SecretStr | pydantic.SecretBytes):
         value = value.get_secret_value()
     if isinstance(value, bytes | bytearray):
         value = bytes(value).decode(errors="ignore")
     if isinstance(value, str):
         found[name] = value
-    elif isinstance(value, BaseModel):
+    elif isinstance(value, pydantic.BaseModel):
         found.update({f"{name}.{part}": text for part, text in _secrets(value).items()})
     elif isinstance(value, Mapping):
         for key, item in value.items():
@@ -134,4 +133,4 @@ def _collect(name: str, value: Any, found: dict[str, str]) -> None:
             _collect(f"{name}.{number}", item, found)
     elif value is not None and not isinstance(value, bool | int | float):
         # For example a URL with a password in it, a date, or an object of a user's class.
-        _collect(name, to_jsonable_python(value, fallback=str), found)
+        _collect(name, pydantic_core.to_jsonable_python(value, fallback=str), found)

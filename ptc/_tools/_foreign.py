@@ -22,8 +22,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
-from pydantic import BaseModel
-
+from .._core._pydantic import pydantic
 from ..errors import UsageError
 from ._adapters import adapt, adapted_packages
 from ._names import validate_name
@@ -41,7 +40,7 @@ def tool_from(
     *,
     name: str | None = None,
     description: str | None = None,
-    parameters: Mapping[str, Any] | type[BaseModel] | None = None,
+    parameters: Mapping[str, Any] | type[pydantic.BaseModel] | None = None,
     **options: Unpack[ToolOptions],
 ) -> Tool:
     """Make a `Tool` from a tool of another library.
@@ -137,7 +136,9 @@ def _find_runner(thing: Any) -> tuple[str, Callable[..., Any]] | None:
 def _find_schema(thing: Any) -> Any:
     for name in _SCHEMAS:
         found = getattr(thing, name, None)
-        if isinstance(found, Mapping) or (isinstance(found, type) and issubclass(found, BaseModel)):
+        if isinstance(found, Mapping) or (
+            isinstance(found, type) and issubclass(found, pydantic.BaseModel)
+        ):
             return found
     return None
 
@@ -183,7 +184,7 @@ def _has_hint(source: Any, names: tuple[str, ...]) -> bool:
 def _schema_dict(name: str, schema: Any) -> dict[str, Any]:
     if isinstance(schema, Mapping):
         return dict(schema)
-    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+    if not (isinstance(schema, type) and issubclass(schema, pydantic.BaseModel)):
         kind = "a JSON Schema or a pydantic model"
         msg = f"tool {name!r}: parameters must be {kind}, not {schema!r:.80}"
         raise UsageError(msg)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from .._dataclass import dataclass
 from ._tool import Tool
 
 __all__ = ["ToolMetadata", "get_tool_metadata"]

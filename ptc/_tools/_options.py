@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, TypedDict, get_args
 
-from pydantic import BaseModel
-
 from .._core._arguments import nearest
 from .._core._deferred import Deferred, peek
+from .._core._pydantic import pydantic
 from ..errors import UsageError
 from ._approval import ApprovalGate, ApprovalPrompt
 from ._cache import Cache, CacheKey
@@ -48,7 +47,7 @@ class ToolOptions(TypedDict, total=False):
     """Retries and circuit breaker."""
     timeout_ms: int
     """Time-out of one attempt. On expiry the call raises `ToolError` with code ``timeout``."""
-    env: type[BaseModel]
+    env: type[pydantic.BaseModel]
     """Pydantic model of values that the tool needs and no caller may see. The session provides
     them, and the function reads them from `ToolContext.env`."""
     unrecorded: Iterable[str]
@@ -121,7 +120,7 @@ def _is_whole(least: int, most: int, value: Any) -> bool:
 
 
 def _is_model_class(value: Any) -> bool:
-    return value is None or (isinstance(value, type) and issubclass(value, BaseModel))
+    return value is None or (isinstance(value, type) and issubclass(value, pydantic.BaseModel))
 
 
 _Check = tuple[Callable[[Any], bool], str]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from .._core._arguments import parts_of
+from .._dataclass import dataclass
 from ..errors import ToolError, UsageError
 from ._allow import AllowList, select
 from ._tool import Tool

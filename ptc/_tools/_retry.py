@@ -6,8 +6,9 @@ import inspect
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .._dataclass import dataclass
 from ..errors import ToolError, UsageError
 from ._approval import ApprovalNeededError
 

@@ -6,8 +6,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from .._dataclass import dataclass
 from ._tool import Tool
 
 __all__ = ["Found", "SearchIndex", "WordIndex"]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from .._dataclass import dataclass
 from ._stub_text import camel_case, is_plain_name, one_line, python_literal, quote_docstring
 
 __all__ = [

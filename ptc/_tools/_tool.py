@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial, wraps
 from pathlib import Path
 from types import UnionType
@@ -29,12 +29,13 @@ from typing import (
     overload,
 )
 
-from pydantic import BaseModel
 from typing_extensions import ParamSpec, TypeVar
 
 from .._core import _json
 from .._core._arguments import nearest
 from .._core._deferred import Deferred, copy_with, defer_fields, peek
+from .._core._pydantic import pydantic
+from .._dataclass import dataclass
 from .._schema._check import (
     SignatureSchema,
     Validator,
@@ -151,7 +152,7 @@ class Tool(Generic[P, R_co]):
     """Retries and circuit breaker; None: neither."""
     timeout_ms: int | None = None
     """Time-out of one attempt; None: the run's."""
-    env: type[BaseModel] | None = None
+    env: type[pydantic.BaseModel] | None = None
     """Model of the values it needs; None: it needs none."""
     env_values: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Values from its toolset; the session's override them."""
@@ -442,7 +443,7 @@ def tool_from_signature(
 def define_tool(
     name: str,
     description: str,
-    parameters: Mapping[str, Any] | type[BaseModel],
+    parameters: Mapping[str, Any] | type[pydantic.BaseModel],
     function: ToolFunction,
     **options: Unpack[ToolOptions],
 ) -> Tool:
@@ -460,7 +461,7 @@ def define_tool(
 def tool_from_schema(
     name: str,
     description: str,
-    parameters: Mapping[str, Any] | type[BaseModel],
+    parameters: Mapping[str, Any] | type[pydantic.BaseModel],
     function: ToolFunction,
     options: ToolOptions,
 ) -> Tool:

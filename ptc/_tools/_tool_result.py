@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 from .._core import _json
 from .._core._redact import Redactor
+from .._dataclass import dataclass
 from .._records._content import Attachment, AttachmentRef, Content, TextContent, content_of
 from ..errors import ToolError
 from ._untrusted import UntrustedMode, model_text

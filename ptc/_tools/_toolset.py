@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import wraps
 from typing import Any, Self, TypeAlias
@@ -11,6 +11,7 @@ from typing import Any, Self, TypeAlias
 from .._core import _json
 from .._core._arguments import nearest
 from .._core._deferred import copy_with
+from .._dataclass import dataclass
 from .._schema._check import value_check
 from ..errors import SetupError, ToolError, UsageError
 from ._approval import ApprovalGate, requires_approval

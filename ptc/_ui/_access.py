@@ -16,8 +16,9 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from .._dataclass import dataclass
 
 __all__ = ["Access", "Visitor"]
 

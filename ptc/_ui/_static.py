@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
+
+from .._dataclass import dataclass
 
 __all__ = ["File", "load_files"]
 

@@ -7,10 +7,11 @@ Rule 1: a body is decoded to exact types or raises `ProtocolError`; nothing is e
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any, Final
 
+from .._dataclass import dataclass
 from ._bodies import MAX_DEPTH, NOTHING, ProtocolError, Tally, decode, tally
 
 __all__ = [

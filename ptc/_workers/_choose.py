@@ -10,10 +10,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, get_args
 
 from .._core._arguments import nearest
+from .._dataclass import dataclass
 from .._records._engine_names import family_of
 from ..errors import OtherEngineError, SetupError, UsageError
 from ._engine import Engine
@@ -146,6 +147,15 @@ class Engines:
         self.current = (
             replace(options, packages=()).process() if self._lacks_packages else options.process()
         )
+
+    @property
+    def is_warm(self) -> bool:
+        """True if workers can start at once."""
+        return self.current.is_warm
+
+    def start(self) -> None:
+        """Begin to prepare the engine, as `Engine.start`."""
+        self.current.start()
 
     async def hello(self) -> Hello:
         """Prepare the engine, as `Engine.hello`; with ``auto``, perhaps another one."""

@@ -22,9 +22,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from .._dataclass import dataclass
 
 if TYPE_CHECKING:
     from .._protected import Protection

@@ -29,6 +29,10 @@ class Engine(Protocol):
         """Name and version, which a run records: it continues on an equal one."""
         ...
 
+    def start(self) -> None:
+        """Begin to prepare the engine, without waiting; `hello` or `acquire` reports errors."""
+        ...
+
     async def hello(self) -> Hello:
         """Prepare the engine and return what confines its workers.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import math
@@ -142,6 +143,12 @@ class Pool:
         zygote.on_gone = self._on_zygote_gone
         zygote.on_ready = self._on_announced
         self._zygote = zygote
+
+    def start(self) -> None:
+        """Start the zygote if there was none before; an error is left to `hello`."""
+        if self._zygote is None and not self._closing and not self._barren:
+            with contextlib.suppress(SetupError):
+                self.spawn()
 
     async def hello(self) -> Hello:
         """Wait for the zygote; start it (again) if there is none.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import anyio
 
+from .._dataclass import dataclass
 from ..errors import SessionClosedError, SetupError
 from ._worker import Worker
 

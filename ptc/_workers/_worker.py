@@ -11,12 +11,12 @@ from __future__ import annotations
 import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import anyio
 
 from .._core._reactor import Reactor, Stop
+from .._dataclass import dataclass
 from .._wire._protocol import (
     FROM_WORKER,
     MAX_BODY,

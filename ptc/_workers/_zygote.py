@@ -5,7 +5,6 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
-import importlib.util
 import os
 import select
 import signal
@@ -13,46 +12,23 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
 import orjson
 
-from .._core._arguments import nearest
 from .._core._reactor import Reactor, Stop
+from .._dataclass import dataclass
 from .._facts import Layer
-from ..errors import SetupError, UsageError
+from ..errors import SetupError
 from ._restore import RestorerClient
+from ._spawn import start_error, take_or_spawn
 from ._worker import Exit
 
-__all__ = ["ISOLATION_LEVELS", "Hello", "UnprotectedLevel", "Zygote"]
+__all__ = ["Hello", "Zygote"]
 
-ISOLATION_LEVELS = ("jail", "process")
-"""``jail``: seccomp, Landlock, rlimits and no-new-privileges are required; namespaces are used
-if the kernel allows them. ``process``: the same layers, as far as the kernel has them; seccomp
-and Landlock are not required. Used only if requested by name: if one of them is missing, one bug in
-the language layer gives a script the rights of the user."""
 _JAIL_ONLY = ("seccomp", "landlock")
 """Layers that only ``jail`` requires."""
-
-
-class UnprotectedLevel(str):
-    """An isolation level that no string or option can select."""
-
-    __slots__ = ()
-
-
-def validate_isolation(level: str) -> str:
-    """Return `level` if it is an isolation level. Raises `UsageError`."""
-    if level not in ISOLATION_LEVELS and not isinstance(level, UnprotectedLevel):
-        known = ", ".join(ISOLATION_LEVELS)
-        msg = f"isolation={level!r} is unknown{nearest(level, ISOLATION_LEVELS)}"
-        raise UsageError(f"{msg}; levels: {known}")
-    return level
-
-
 _START_SECONDS = 20.0
 _PACKAGES_START_SECONDS = 60.0
 """The same for a session with packages: matplotlib needs some seconds of CPU time."""
@@ -135,41 +111,10 @@ class Zygote:
                 "direct tool calls work on every system"
             )
             raise SetupError(msg)
-        folders = _import_folders(everything=bool(self._packages))
-        try:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        except OSError as error:
-            raise SetupError(_start_error(error)) from None
-        with theirs:
-            try:
-                self._process = self._popen(theirs.fileno(), folders)
-            except BaseException as error:
-                ours.close()
-                if isinstance(error, OSError):
-                    raise SetupError(_start_error(error)) from None
-                raise
+        self._process, ours = take_or_spawn(self._isolation, self._packages)
         ours.setblocking(False)
         self._control = ours
         self._stop = self._reactor.on_readable(ours, self._readable)
-
-    def _popen(self, control_fd: int, folders: list[str]) -> subprocess.Popen[bytes]:
-        entry = Path(__file__).parent.parent / "worker" / "__main__.py"
-        return subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
-            # -I would be these and -E, but -E drops PYTHONHASHSEED, the only variable set here.
-            [
-                *(sys.executable, "-P", "-s", "-S", str(entry)),
-                *(str(control_fd), self._isolation, ",".join(self._packages)),
-                *folders,
-            ],
-            env={"PYTHONHASHSEED": "0"},
-            pass_fds=(control_fd,),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            # Ctrl-C in the terminal is for the host, which stops its runs cleanly.
-            start_new_session=True,
-        )
 
     async def hello(self) -> Hello:
         """Wait until the zygote is ready.
@@ -317,7 +262,7 @@ class Zygote:
             if not fds:
                 # Without the pidfd the zygote could not be killed reliably.
                 error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-                self._fault = _start_error(error)
+                self._fault = start_error(error)
                 self._answered.set()
                 return
             hello, self._pidfd = message["hello"], fds[0]
@@ -357,35 +302,3 @@ class Zygote:
 def _close_pidfd(_number: int, pidfd: int | None) -> None:
     if pidfd is not None:
         os.close(pidfd)
-
-
-def _start_error(error: OSError) -> str:
-    return (
-        f"the process that forks the workers cannot be started: {error}; "
-        "raise the limit it names (ulimit -n, ulimit -u, pids.max), or close open files"
-    )
-
-
-def _import_folders(*, everything: bool) -> list[str]:
-    """List the folders that a zygote imports from; it starts without `site`.
-
-    Args:
-        everything: True: all folders that this process imports from, except the current one, since
-            the dependencies of a session's packages are unknown.
-
-    Raises:
-        SetupError: If a dependency is missing.
-    """
-    folders = [str(Path(__file__).parent.parent.parent)]
-    for name in ("RestrictedPython", "orjson"):
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.origin is None:
-            msg = f"package {name} is missing; install ptc with its dependencies"
-            raise SetupError(msg)
-        folder = str(Path(spec.origin).parent.parent)
-        if folder not in folders:
-            folders.append(folder)
-    if everything:
-        own = [path for path in sys.path if os.path.isabs(path) and path != os.getcwd()]
-        folders += [path for path in own if path not in folders and os.path.isdir(path)]
-    return folders

@@ -14,10 +14,10 @@ import mimetypes
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO, Final, Protocol
 
+from .._dataclass import dataclass
 from .._records._artifacts import reference_of
 from .._records._stored_file import digest_of_handle
 from ..errors import ArtifactDamagedError, ArtifactError, ArtifactMissingError, UsageError

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from .._core import _json
 from .._core._clock import now_ms
+from .._dataclass import dataclass
 from ..errors import JournalError, UsageError
 from ._database import Database
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from .._dataclass import dataclass
 
 __all__ = ["Demand", "divide_slots"]
 

@@ -20,9 +20,9 @@ following. `ptc.testing.JOURNAL_CHECKS` and `JOURNAL_PROCESS_CHECKS` check it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from .._dataclass import dataclass
 from .._records._result import CallStatus
 from ._documents import Documents
 from ._run_lists import NEWEST_RUNS, EndedRun, RunPage, RunQuery

@@ -7,9 +7,9 @@ journal, so a second delivery finds it busy or ended and does nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from .._dataclass import dataclass
 from ._journal import Lease, RunRow
 
 __all__ = [

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._records._result import CallStatus
 from ..errors import DamagedRunError
 from ._journal import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, overload
 
+from .._dataclass import dataclass
 from ..errors import UsageError
 
 __all__ = ["NEWEST_RUNS", "EndedRun", "RunPage", "RunQuery", "RunSummary", "list_runs"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
+
+from .._dataclass import dataclass
 
 __all__ = ["Heartbeat", "ObservedJournal", "QueueSample", "TenantSample"]
 

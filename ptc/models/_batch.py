@@ -6,9 +6,9 @@ A batch is a list of requests that the provider answers within a day, usually at
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .._dataclass import dataclass
 from ..errors import ModelError, UsageError
 from ._model import Model, ModelReply, ModelRequest
 

@@ -6,9 +6,9 @@ Each row follows the provider's documentation of November 2026.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from .._dataclass import dataclass
 from ._model import MODES, Mode
 
 __all__ = [

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
+from .._dataclass import dataclass
 from ..errors import UsageError
 
 __all__ = ["LoadOptions", "parse_source"]

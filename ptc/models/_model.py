@@ -6,9 +6,10 @@ It knows nothing about the meaning of schemas, repair or providers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from .._dataclass import dataclass
 from .._facts import ModelUsage
 from .._records._content import Attachment
 

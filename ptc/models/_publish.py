@@ -6,9 +6,9 @@ The schema comes from `Contract.object_schema`: an object, whose references are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from .._dataclass import dataclass
 from ._dialects import DIALECTS, ROWS
 from ._model import Mode
 from ._reduce import UnpublishableError, reduce_schema, target_of

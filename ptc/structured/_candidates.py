@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from itertools import pairwise
 
+from .._dataclass import dataclass
 from ._names import normalize
 from ._reader import Reader
 from ._reading import Reading, Work, WorkExceededError

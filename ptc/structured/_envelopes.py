@@ -7,9 +7,9 @@ as a status or reasoning beside the answer, is not an envelope: removing it woul
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from .._dataclass import dataclass
 from ._candidates import read_whole
 from ._names import normalize
 from ._reading import Work

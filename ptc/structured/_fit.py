@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from .._dataclass import dataclass
 from ._candidates import read_whole
 from ._envelopes import GENERIC
 from ._keywords import map_subschemas

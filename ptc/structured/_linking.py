@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
+from .._dataclass import dataclass
 from ._keywords import iter_subschemas, map_children
 
 __all__ = ["Linked", "is_old", "link"]

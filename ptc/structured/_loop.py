@@ -7,9 +7,10 @@ It knows no provider, message format or clock. Only an answer that did not end b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from .._dataclass import dataclass
 from ..errors import TruncatedError, UsageError
 from ._candidates import AmbiguousTextError, Candidate, find_candidates
 from ._contract import Contract

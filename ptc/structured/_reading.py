@@ -9,8 +9,10 @@ the same part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from .._dataclass import dataclass
 
 __all__ = [
     "EDITS",

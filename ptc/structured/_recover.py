@@ -13,9 +13,9 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from .._dataclass import dataclass
 from ._candidates import (
     AmbiguousTextError,
     Candidate,

@@ -13,10 +13,10 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no stub
 from typing import Any
 
+from .._dataclass import dataclass
 from ._places import Place
 from ._reader import (
     ALLOWED,

@@ -12,10 +12,10 @@ Rule 4: a stream that was cut inside its value is an error, not a value.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from .._dataclass import dataclass
 from ..errors import ModelError, TruncatedError
 from ._contract import Contract
 from ._incremental import Incremental

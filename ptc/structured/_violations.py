@@ -10,9 +10,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from .._dataclass import dataclass
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from .._workers._zygote import UnprotectedLevel
+from .._workers._isolation import UnprotectedLevel
 from ._artifact_checks import ARTIFACT_CHECKS, OpenArtifacts
 from ._context import tool_context
 from ._journal_checks import STORE_CHECKS, OpenJournal

@@ -12,12 +12,13 @@ A script that does not make the same calls in the same order fails with code ``d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from .._core import _json
+from .._dataclass import dataclass
 from .._records._result import RunResult
 from .._runs._history import History
 from .._runs._program_row import read_options, recorded_tools, require_source

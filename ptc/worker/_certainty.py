@@ -18,9 +18,10 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias
 
+from .._dataclass import dataclass
 from .._language._entry import name_of_inputs
 
 __all__ = ["certain_nodes"]

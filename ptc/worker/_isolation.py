@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from .._dataclass import dataclass
 from ._listener import ListenerSocket
 from .kernel import _seccomp
-from .restore._restorer import Restorer
+
+if TYPE_CHECKING:
+    from .restore._hand_over import Restorer
 
 __all__ = ["ISOLATION_LEVELS", "JAIL", "PROCESS", "TEST_ONLY", "JailError", "ZygoteJail"]
 

@@ -32,13 +32,16 @@ import resource
 import select
 import signal
 from collections.abc import Callable
-from typing import NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 from ._inheritance import close_all_except, detach_from_terminal, drop_root, empty_environment
 from ._isolation import ISOLATION_LEVELS, JAIL, TEST_ONLY, JailError, ZygoteJail
 from ._listener import ListenerSocket
 from .kernel import _landlock, _libc, _namespaces, _seccomp
-from .restore._restorer import Restorer, start_restorer
+
+if TYPE_CHECKING:
+    from .restore._hand_over import Restorer
 
 __all__ = ["LANDLOCK_ABI_WANTED", "OOM_FIRST", "enter_zygote_jail", "set_limits"]
 
@@ -113,8 +116,8 @@ def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
     close_all_except(control_fd)
     detach_from_terminal()
     drop_root(notes)
-    # Opened here, because there is no /proc in the empty root.
-    proc = _open_proc() if restore and table is not None else -1
+    # Prepared here, because the empty root has neither /proc nor modules.
+    start = _prepare_restorer(restore) if restore and table is not None else None
     restorer = None
     namespaces, empty_root = frozenset[str](), False
     abi, masks = 0, (0, 0, 0)
@@ -125,8 +128,8 @@ def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
             namespaces, empty_root = _enter_namespaces(notes)
         set_limits(_STATIC_LIMITS)
         _drop_privileges(notes)
-        if proc >= 0:
-            restorer = _start_restorer(notes, proc, verify=restore == "2")
+        if start is not None:
+            restorer = _start_restorer(notes, start)
         closed = empty_root and "net" in namespaces
         abi, masks = _restrict_files(notes, closed=closed, required=isolation == JAIL)
     wire_fd = 4 if control_fd == 3 else 3
@@ -153,19 +156,23 @@ def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
     )
 
 
-def _open_proc() -> int:
+def _prepare_restorer(mode: str) -> Callable[[], Restorer]:
+    """Open /proc and return the function that starts the restorer, a module that is loaded."""
+    from .restore._restorer import start_restorer
+
     descriptor = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # High: workers and the zygote use fixed low numbers.
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
+        proc = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
     finally:
         os.close(descriptor)
+    return partial(start_restorer, proc, verify=mode == "2")
 
 
-def _start_restorer(notes: dict[str, str], proc: int, *, verify: bool) -> Restorer | None:
+def _start_restorer(notes: dict[str, str], start: Callable[[], Restorer]) -> Restorer | None:
     """Start the restorer; record why there is none."""
     try:
-        return start_restorer(proc, verify=verify)
+        return start()
     except OSError as error:
         notes["restore"] = str(error)
         return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import dataclass
 
+from .._dataclass import dataclass
 from ._isolation import JAIL, JailError, ZygoteJail
 from ._jail import LANDLOCK_ABI_WANTED
 from .kernel import _libc, _namespaces

@@ -15,10 +15,10 @@ import mmap
 import random
 import types
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from .._dataclass import dataclass
 from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, compile_script
 from .._wire._messages import (
     IN_PARTS,

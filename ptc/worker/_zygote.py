@@ -26,11 +26,12 @@ import select
 import signal
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NoReturn
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
+from .._dataclass import dataclass
 from .._language._compiler import POLICY_VERSION
 from .._wire._protocol import PLACE_SIGNAL, Kind
 from ._immortal import make_heap_immortal
@@ -45,12 +46,15 @@ from ._runtime import Runtime
 from ._wire import Wire
 from ._worker_jail import confine_worker, enter_worker_jail, lock_down
 from .kernel._libc import fork
-from .restore._check import check_restorer
-from .restore._hand_over import LIFETIMES, hand_over, reach_mark, reserve_room
+
+if TYPE_CHECKING:
+    from .restore._hand_over import Restorer
 
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
+_LIFETIMES = 4
+"""CPU limits of one run that a worker may use in all, if it is restored after its runs."""
 
 
 def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore: str = "") -> None:
@@ -58,6 +62,9 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
     reason = ""
+    if restore:
+        # Before the modules of the library are prepared for scripts. Not otherwise: it takes time.
+        from .restore import _restorer  # noqa: F401  # imported again in the jail
     try:
         runtime = prepare_runtime(packages)
         make_heap_immortal()
@@ -67,7 +74,7 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
         if packages:
             close_files()
         if restore:
-            jail, reason = check_restorer(jail, layers)
+            jail, reason = _check_restorer(jail, layers)
         redirect_output()
     except (JailError, PackageError) as error:
         _send(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
@@ -84,6 +91,24 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
     if jail.restorer is not None:
         jail.restorer.host.close()
     _Server(control, runtime, jail).serve()
+
+
+def _check_restorer(jail: ZygoteJail, layers: tuple[Layer, ...]) -> tuple[ZygoteJail, str]:
+    """Return the jail, without a restorer that cannot work, and the reason."""
+    restorer = jail.restorer
+    if restorer is None:
+        return jail, jail.notes.get("restore", "there is no filter of system calls")
+    try:
+        reason = restorer.probe()
+    except OSError as error:
+        reason = str(error)
+    for layer in layers:
+        if layer.name == "violation_names" and not layer.on:
+            reason = f"the filter of system calls has no listener: {layer.detail}"
+    if not reason:
+        return jail, ""
+    restorer.kill()
+    return replace(jail, restorer=None), reason
 
 
 def _send(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
@@ -201,10 +226,10 @@ class _Server:
             self._control.detach()
             signal.signal(PLACE_SIGNAL, self._runtime.report_place)
             restorer = self._jail.restorer
-            if restorer is not None and not hand_over(
-                restorer, wire_fd, message["fork"], message["cpu"]
+            if restorer is not None and not restorer.hand_over(
+                wire_fd, message["fork"], message["cpu"]
             ):
-                self._serve_repeatedly(message, wire_fd)
+                self._serve_repeatedly(restorer, message, wire_fd)
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)
@@ -212,18 +237,20 @@ class _Server:
             # No unwinding, no __del__, no atexit: no more code of the script runs.
             os._exit(0)
 
-    def _serve_repeatedly(self, message: dict[str, Any], wire_fd: int) -> NoReturn:
+    def _serve_repeatedly(
+        self, restorer: Restorer, message: dict[str, Any], wire_fd: int
+    ) -> NoReturn:
         """Serve runs, after each of which the restorer puts this process back to its mark."""
-        reserve_room()
+        restorer.reserve_room()
         cpu = message["cpu"]
-        sock = confine_worker(self._jail, wire_fd, message["memory"], cpu, LIFETIMES * cpu)
+        sock = confine_worker(self._jail, wire_fd, message["memory"], cpu, _LIFETIMES * cpu)
         lock_down(self._jail, traced=True)
         self._runtime.warm()
         wire = Wire(sock)
-        reach_mark()
+        restorer.reach_mark()
         # From here after each restoring, too. The restorer has announced this worker.
         self._runtime.serve(wire)
-        reach_mark()
+        restorer.reach_mark()
         os._exit(1)  # never: it is stopped until it is restored or killed
 
     def _take_listener(self) -> None:

@@ -289,7 +289,7 @@ def test_signal_during_startup_ends_the_command(
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err.startswith(b"interrupted")
+    assert err.strip().startswith(b"interrupted")
     wait_until_gone(below)
 
 

@@ -14,8 +14,10 @@ import pytest
 
 from ptc import Session, SetupError, tool
 from ptc._core._reactor import current_reactor
+from ptc._workers import _spawn
 from ptc._workers._zygote import Zygote
 from ptc.testing import NO_KERNEL_LAYER
+from tests.core.pools import pool_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -93,3 +95,32 @@ async def test_warm_up_returns_active_and_verified_layers(
     assert {"seccomp", "landlock", "no_new_privs", "memory", "descriptors"} <= required
     assert all(layer.on for layer in layers if layer.required)
     assert all(layer.how.endswith(".") and layer.detail for layer in layers)
+
+
+async def test_process_that_was_started_early_is_the_next_zygote(tmp_path: Path) -> None:
+    _spawn.spawn_early("jail")
+    _spawn.spawn_early("jail")  # there is one already
+    (early,) = [process.pid for process, _ in _spawn._early.values()]
+    async with Session(tmp_path, toolsets=()) as session:
+        assert (await session.program(source="def run(ctx, inputs): return 1")).value == 1
+        zygote = pool_of(session)._zygote
+        assert zygote is not None
+        assert zygote.pid == early
+    assert not _spawn._early
+
+
+def test_process_that_was_started_early_is_not_used_with_other_settings() -> None:
+    _spawn.spawn_early("process")
+    try:
+        (early,) = [process.pid for process, _ in _spawn._early.values()]
+        process, control = _spawn.take_or_spawn("jail", ())
+        process.kill()
+        control.close()
+        process.communicate()
+        assert process.pid != early
+    finally:
+        for process, control in _spawn._early.values():
+            process.kill()
+            control.close()
+            process.communicate()
+        _spawn._early.clear()

@@ -19,12 +19,12 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import platformdirs
 
+from ..._dataclass import dataclass
 from ...errors import SetupError
 
 __all__ = ["NEW", "Removed", "cache_folder", "clean_cache", "describe_cache", "is_used"]

@@ -16,12 +16,12 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..._dataclass import dataclass
 from ...errors import SetupError
 from ._cache import NEW, cache_folder, is_used
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from ..._dataclass import dataclass
 
 __all__ = ["SCRIPT_NAME", "Layout", "find_layout", "find_line"]
 

@@ -82,6 +82,9 @@ class WasmPool:
         """Name and version of the interpreter."""
         return engine_name()
 
+    def start(self) -> None:
+        """Do nothing: the snapshot is loaded when it is needed."""
+
     async def hello(self) -> Hello:
         """Load the snapshot, or make it; start the guests.
 

@@ -19,10 +19,11 @@ import struct
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Final
 
+from ..._dataclass import dataclass
 from ...errors import SetupError
 from ._cache import cache_folder, clean_cache, is_used
 from ._module import (

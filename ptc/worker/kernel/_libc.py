@@ -52,8 +52,6 @@ _CLOSE_RANGE = 436
 _MAX_FD = 0x7FFFFFFF
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_MALLOC_FREE = ctypes.CDLL(None)
-_MALLOC_FREE.malloc.restype = ctypes.c_void_p
 # PyDLL holds the interpreter lock, so that the child holds it too.
 _FORK = ctypes.PyDLL(None, use_errno=True).fork
 if LINUX:
@@ -137,7 +135,9 @@ def tune_malloc(parameter: int, value: int) -> None:
 
 def allocate_once(size: int) -> None:
     """Allocate `size` bytes and release them again: the allocator keeps their address space."""
-    _MALLOC_FREE.free(ctypes.c_void_p(_MALLOC_FREE.malloc(ctypes.c_size_t(size))))
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.free(ctypes.c_void_p(library.malloc(ctypes.c_size_t(size))))
 
 
 def parent_death_signal() -> int:

@@ -25,8 +25,9 @@ import errno
 import platform
 import signal
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..._dataclass import dataclass
 from . import _libc
 
 __all__ = ["MACHINES", "Filter", "Machine", "available", "build", "machine"]

@@ -16,9 +16,9 @@ import socket
 import struct
 import termios
 import time
-from dataclasses import dataclass
 from hashlib import sha256
 
+from ..._dataclass import dataclass
 from ..kernel import _trace, _written
 from ..kernel._written import PAGE
 from ._reading import Unlike, read_all, read_state, tracked, untracked

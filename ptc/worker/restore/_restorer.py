@@ -32,15 +32,15 @@ import signal
 import socket
 import struct
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ..._dataclass import dataclass
 from ..kernel import _libc, _seccomp, _trace
-from ._hand_over import FIRST_MESSAGE_FDS
+from ._hand_over import FIRST_MESSAGE_FDS, Restorer
 from ._image import Files, Image, Template
 from ._reading import Unlike
 
-__all__ = ["Restorer", "start_restorer"]
+__all__ = ["start_restorer"]
 
 _MESSAGE_BYTES = 4096
 _HIGH_FD = 16
@@ -51,17 +51,6 @@ _SFD_FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
 _SIGNALFD4 = 289
 """x86-64."""
 _ABORTED = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Restorer:
-    """A zygote's handle of its restorer."""
-
-    pid: int
-    workers: socket.socket
-    """The socket on which new workers hand themselves over."""
-    host: socket.socket
-    """The host's end of the socket of requests; sent to it with the hello."""
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ from ptc import (
 )
 from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import State
+from ptc._workers import _spawn
 from ptc._workers._process import ProcessWorker
 from ptc._workers._zygote import Hello, Zygote
 from tests.core.pools import pool_of
@@ -443,9 +444,9 @@ FAULTY = Path(__file__).parent / "faulty_zygote.py"
 async def test_zygote_that_cannot_fork_reports_why_and_continues(
     tmp_path: Path, fault: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    popen = Zygote._popen
+    opened = _spawn._open_process
 
-    def faulty(self: Zygote, control_fd: int, folders: list[str]) -> Any:
+    def faulty(*arguments: Any) -> Any:
         """The real process, but for its first arguments."""
         real = subprocess.Popen
 
@@ -455,9 +456,9 @@ async def test_zygote_that_cannot_fork_reports_why_and_continues(
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subprocess, "Popen", started)
-            return popen(self, control_fd, folders)
+            return opened(*arguments)
 
-    monkeypatch.setattr(Zygote, "_popen", faulty)
+    monkeypatch.setattr(_spawn, "_open_process", faulty)
     async with ready_session(tmp_path, workers=1) as session:
         pid, outcomes = zygote_pid(session), set()
         for limits in (None, Limits(max_memory_bytes=64 << 20)):

@@ -20,7 +20,7 @@ from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Kind, encode
-from ptc._workers._zygote import Zygote
+from ptc._workers import _spawn
 
 pytestmark = [
     pytest.mark.anyio,
@@ -59,9 +59,9 @@ UNSEALED_ZYGOTE = Path(__file__).parent / "unsealed_zygote.py"
 @pytest.fixture(autouse=True)
 def use_unsealed_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start zygotes through `unsealed_zygote.py`."""
-    popen = Zygote._popen
+    opened = _spawn._open_process
 
-    def opened(self: Zygote, control_fd: int, folders: list[str]) -> Any:
+    def unsealed(*arguments: Any) -> Any:
         real = subprocess.Popen
 
         def started(command: list[str], **options: Any) -> Any:
@@ -69,9 +69,9 @@ def use_unsealed_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subprocess, "Popen", started)
-            return popen(self, control_fd, folders)
+            return opened(*arguments)
 
-    monkeypatch.setattr(Zygote, "_popen", opened)
+    monkeypatch.setattr(_spawn, "_open_process", unsealed)
 
 
 @tool

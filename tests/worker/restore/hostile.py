@@ -20,8 +20,8 @@ import pytest
 from ptc import RunResult, Session
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
+from ptc._workers import _spawn
 from ptc._workers._restore import RestorerClient
-from ptc._workers._zygote import Zygote
 from tests.core.pools import pool_of
 
 __all__ = [
@@ -93,9 +93,9 @@ def stop():
 @contextmanager
 def compare_and_unseal() -> Iterator[None]:
     """Start zygotes through `unsealed_zygote.py`, with a restorer that compares."""
-    popen = Zygote._popen
+    opened = _spawn._open_process
 
-    def opened(self: Zygote, control_fd: int, folders: list[str]) -> Any:
+    def unsealed(*arguments: Any) -> Any:
         real = subprocess.Popen
 
         def started(command: list[str], **options: Any) -> Any:
@@ -103,10 +103,10 @@ def compare_and_unseal() -> Iterator[None]:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subprocess, "Popen", started)
-            return popen(self, control_fd, folders)
+            return opened(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Zygote, "_popen", opened)
+        patch.setattr(_spawn, "_open_process", unsealed)
         patch.setenv("PTC_TEST_RESTORE", "2")
         yield
 

@@ -61,7 +61,7 @@ class _Traced:
     cpu: int
     image: Image | None = None
     rest: list[bytes] | None = None
-    """What it had besides its tracked memory, to compare."""
+    """Its other state at its mark, for comparison."""
     spoilt: str = ""
     """Why it cannot be restored after this run."""
     announced: bool = False

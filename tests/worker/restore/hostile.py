@@ -147,7 +147,7 @@ class Attack:
 
     @property
     def differences(self) -> dict[str, int]:
-        """What the comparison found in restored workers: nothing, or the restorer has a hole."""
+        """Findings of the comparison of restored workers: none, or the restorer has a hole."""
         return {words: count for words, count in self.counts().items() if "differ" in words and
                 not words.startswith("replaced: a ")}  # fmt: skip
 

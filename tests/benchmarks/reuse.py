@@ -85,7 +85,7 @@ async def measure_all(reuse: bool, runs: int) -> dict[str, float]:
         pool = session._pool
         assert isinstance(pool, Pool)  # a benchmark of processes
         idle = [worker for worker in pool._ready if worker.killable]
-        sizes = [private_megabytes(_pid(worker)) for worker in idle]
+        sizes = [private_megabytes(_pid(worker)) or 0 for worker in idle]
         found["private MB of an idle worker"] = sum(sizes) / max(1, len(sizes))
         return found
 
@@ -119,11 +119,13 @@ def _show_growth(session: Session, number: int, seconds: float) -> None:
     assert pool._zygote is not None  # it was used
     restorer = pool._zygote._shared.zygote.restorer
     report = {} if restorer is None else restorer.report()
-    memory = {pid: private_megabytes(pid) for pid in [os.getpid(), *descendants(os.getpid())]}
+    memory = {pid: private_megabytes(pid) or 0 for pid in descendants(os.getpid())}
+    host = private_megabytes(os.getpid()) or 0
     files = {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in memory}
     print(
-        f"{number} runs in {seconds:.0f} s; processes {len(memory)}, private MB "
-        f"{sum(memory.values()):.1f}, open files {sum(files.values())}; {pool.describe()} {report}",
+        f"{number} runs in {seconds:.0f} s; private MB {host:.1f} and, in {len(memory)} other "
+        f"processes, {sum(memory.values()):.1f} with {sum(files.values())} open files; "
+        f"{pool.describe()} {report}",
         flush=True,
     )
 
@@ -133,7 +135,7 @@ def main() -> None:
     if sys.argv[1:2] == ["series"]:
         asyncio.run(series(sys.argv[2]))
         return
-    rounds, runs = (int(text) for text in [*sys.argv[1:3], *[str(_ROUNDS), str(_RUNS)]][:2])
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else _ROUNDS
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else _RUNS
     figures: dict[bool, list[dict[str, float]]] = {False: [], True: []}
     for _ in range(rounds):

@@ -21,6 +21,7 @@ from ptc import RunResult, Session
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
 from ptc._workers import _spawn
+from ptc._workers._process import ProcessWorker
 from ptc._workers._restore import RestorerClient
 from tests.core.pools import pool_of
 
@@ -169,8 +170,8 @@ async def attacked(*, workers: int = 1, **options: Any) -> AsyncIterator[Attack]
 
 
 def mappings_of(session: Session, name: str) -> list[tuple[int, int]]:
-    """Return the mappings of this name in the ready worker of a session."""
-    (pid,) = worker_pids(session)
+    """Return the mappings of this name in the next worker of a session."""
+    pid = _pid(pool_of(session)._ready[0])
     found = []
     for line in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines():
         if line.endswith(name):
@@ -181,11 +182,12 @@ def mappings_of(session: Session, name: str) -> list[tuple[int, int]]:
 
 def worker_pids(session: Session) -> list[int]:
     """Return the process ids of the workers of a session."""
-    found = []
-    for worker in pool_of(session)._workers.values():
-        text = Path(f"/proc/self/fdinfo/{worker._pidfd}").read_text(encoding="ascii")
-        found.append(int(text.partition("\nPid:")[2].split(None, 1)[0]))
-    return found
+    return [_pid(worker) for worker in pool_of(session)._workers.values()]
+
+
+def _pid(worker: ProcessWorker) -> int:
+    text = Path(f"/proc/self/fdinfo/{worker._pidfd}").read_text(encoding="ascii")
+    return int(text.partition("\nPid:")[2].split(None, 1)[0])
 
 
 def children(pid: int) -> list[int]:

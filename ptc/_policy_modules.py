@@ -105,7 +105,7 @@ _SELECTED: Final = _select(
         "InterpolationError InterpolationMissingOptionError InterpolationSyntaxError "
         "InvalidWriteError@3.14 MAX_INTERPOLATION_DEPTH MissingSectionHeaderError "
         "MultilineContinuationError@3.13 NoOptionError NoSectionError ParsingError "
-        "RawConfigParser SectionProxy UNNAMED_SECTION@3.13",
+        "RawConfigParser SectionProxy UNNAMED_SECTION@3.13 UnnamedSectionDisabledError@3.14",
         "contextlib": "AbstractAsyncContextManager AbstractContextManager AsyncContextDecorator "
         "AsyncExitStack ContextDecorator ExitStack aclosing asynccontextmanager closing "
         "contextmanager nullcontext redirect_stderr redirect_stdout suppress",

@@ -42,9 +42,9 @@ _EXPECTED: Final = _MINOR | {
 _ROWS: Final[dict[str, dict[str, str]]] = {
     "abc": {_INTERNAL: "get_cache_token update_abstractmethods"},
     "ast": {
-        _OBSOLETE: "AugLoad@<3.14 AugStore@<3.14 Bytes@<3.14 Ellipsis@<3.14 ExtSlice@<3.14 "
-        "Index@<3.14 NameConstant@<3.14 Num@<3.14 Param@<3.14 Str@<3.14 Suite@<3.14 slice@<3.14",
-        _INTERNAL: "compare@3.14 main@<3.14",
+        _OBSOLETE: "AugLoad AugStore Bytes@<3.14 Ellipsis@<3.14 ExtSlice Index "
+        "NameConstant@<3.14 Num@<3.14 Param Str@<3.14 Suite slice",
+        _INTERNAL: "compare@3.14 main",
         _CODE: "PyCF_ALLOW_TOP_LEVEL_AWAIT PyCF_ONLY_AST PyCF_OPTIMIZED_AST@3.13 "
         "PyCF_TYPE_COMMENTS",
     },
@@ -183,7 +183,7 @@ _ROWS: Final[dict[str, dict[str, str]]] = {
     },
     "traceback": {
         _FRAMES: "FrameSummary StackSummary TracebackException clear_frames extract_stack "
-        "format_stack print_last print_stack walk_stack",
+        "format_stack print_last print_list@3.14 print_stack walk_stack",
     },
     "types": {
         _CODE: "CellType ClassMethodDescriptorType CodeType FrameType FunctionType "

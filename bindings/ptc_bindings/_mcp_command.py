@@ -161,6 +161,13 @@ def _serve_stdio(session: ptc.Session, make: Callable[[ptc.Session], Server[Any]
         anyio.run(main)
     except* (BrokenPipeError, ConnectionError):
         click.echo("ptc mcp: the client disconnected", err=True)
+        # From 3.14 on, files report what they cannot write when they are finalized.
+        sys.unraisablehook = _report_all_but_broken_pipes
+
+
+def _report_all_but_broken_pipes(event: sys.UnraisableHookArgs) -> None:
+    if not issubclass(event.exc_type, BrokenPipeError):
+        sys.__unraisablehook__(event)
 
 
 async def _warm_up(session: ptc.Session) -> None:

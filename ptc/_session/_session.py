@@ -22,6 +22,7 @@ from .._core._arguments import (
     require_function,
     require_range,
 )
+from .._core._interpreter import require_reviewed_interpreter
 from .._facts import Layer
 from .._programs._programs import SavedPrograms
 from .._records._limits import Limits
@@ -234,9 +235,11 @@ class Session(AgentSession, QueueSession):
                 docs/observability.md.
 
         Raises:
+            SetupError: If this Python is not CPython, or a free-threaded build.
             UsageError: If an argument is wrong, two tools share a name, a toolset is unknown, or
                 values that tools need are missing; the message lists them all.
         """
+        require_reviewed_interpreter()
         folder = folder_of("root", root)
         require_function("approver", approver)
         require_function("on_approval", on_approval)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import abc
 import asyncio.format_helpers
 import collections
+import enum
 import inspect
 import operator
 import sys
@@ -146,6 +147,7 @@ _REMOVED: Final[dict[type, tuple[str, ...]]] = {
     types.BuiltinFunctionType: ("__self__", "__reduce__"),
     types.CellType: ("cell_contents",),
     type: ("__subclasses__",),
+    enum.EnumMeta: ("__signature__",),  # from 3.14 on with objects of `inspect`
 }  # fmt: skip
 
 
@@ -198,6 +200,9 @@ def _patch_library(offered: Callable[[type], bool]) -> None:
         import annotationlib
 
         annotationlib.__dict__["call_annotate_function"] = _annotations
+        # Names that a `NamedTuple` does not take over from its class statement. The cell holds the
+        # namespace of the statement.
+        typing.__dict__["_special"] |= {"__classdictcell__"}
     if hasattr(inspect, "_has_coroutine_mark"):  # 3.12
         inspect.__dict__["_has_coroutine_mark"] = _has_coroutine_mark
 

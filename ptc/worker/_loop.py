@@ -81,8 +81,7 @@ def _no_loop() -> NoReturn:
 
 def forbid_other_loops() -> None:
     """Make asyncio refuse to create an event loop in this process."""
-    if sys.version_info < (3, 14):  # later versions refuse by themselves
-        asyncio.events.__dict__["_event_loop_policy"] = LOOPS
+    asyncio.events.__dict__["_event_loop_policy"] = LOOPS
 
 
 class ScriptLoop:

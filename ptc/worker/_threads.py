@@ -40,6 +40,16 @@ _MOST_ROUNDS: Final = 1_000
 MAIN: Final = 1
 
 
+def _swap_task(loop: Any, task: Any) -> Any:
+    """Make `task` the one that runs in `loop`, the running loop; return the one that did.
+
+    Before 3.14 the interpreter keeps it for each loop, from then on for each thread.
+    """
+    if sys.version_info < (3, 14):
+        return None
+    return asyncio.tasks._swap_current_task(loop, task)
+
+
 class DeadlockError(RuntimeError):
     """The script waits for something that nothing can end.
 
@@ -71,6 +81,7 @@ class _Strand:
         "ready",
         "stack",
         "started",
+        "task",
         "waits",
     )
 
@@ -83,8 +94,9 @@ class _Strand:
         self.deadline: float | None = None
         #: What it waits for, in words, and the line.
         self.waits: tuple[str, int] = ("", 0)
-        # The interpreter keeps these two for each thread of the system.
+        # The interpreter keeps these for each thread of the system.
         self.loop: Any = None
+        self.task: Any = None
         self.hooks: Any = sys.get_asyncgen_hooks()
 
     def can_continue(self, now: float) -> bool:
@@ -219,6 +231,7 @@ class Threads:
         if not other.started:
             other.started, other.ready = True, None
         me.loop, me.hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
+        me.task = None if me.loop is None else _swap_task(me.loop, None)
         self._enter(other)
         other.stack.switch()
         if _ONE_STACK:  # the other one has finished
@@ -228,6 +241,8 @@ class Threads:
         """Make `strand` the running one, just before its stack is switched to."""
         self._current = strand
         asyncio._set_running_loop(strand.loop)
+        if strand.loop is not None:
+            _swap_task(strand.loop, strand.task)
         sys.set_asyncgen_hooks(*strand.hooks)
 
     def finish(self) -> None:

@@ -170,7 +170,8 @@ def _imported(code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
     for number, step in enumerate(steps):
         if step.opname != "IMPORT_NAME":
             continue
-        constants = [s.argval for s in steps[max(0, number - 4) : number] if "CONST" in s.opname]
+        before = steps[max(0, number - 4) : number]
+        constants = [s.argval for s in before if "CONST" in s.opname or "SMALL_INT" in s.opname]
         level = next((c for c in constants if type(c) is int), 0)
         full = importlib.util.resolve_name("." * level + step.argval, names.get("__package__"))
         if _is_own(full):

@@ -318,6 +318,10 @@ class Host:
             data = data[end:]
 
 
+_OF_A_CLASS = ("__classcell__", "__classdict__", "__classdictcell__")
+"""Variables of a class statement that no source can name."""
+
+
 class Done(BaseException):
     """Mark the run as finished."""
 
@@ -329,7 +333,7 @@ def hold(runtime: Runtime, source: str, name: str, walk: Walk) -> str:
         code = _internals.frame_code(frame)
         if code.co_filename == _runtime._FILENAME and event in ("return", "call"):
             for variable, value in dict(_internals.frame_locals(frame)).items():
-                if variable != "__classcell__":  # cannot be named in source
+                if variable not in _OF_A_CLASS:
                     walk.add(value, f"{name}:{code.co_name}:{variable}")
         elif event == "c_call" and code.co_filename == _runtime._FILENAME:
             walk.add(_arg, f"{name}:{code.co_name}:called")

@@ -15,6 +15,7 @@ from ptc.worker.kernel import _seccomp
 
 KILL, ALLOW, NOTIFY = 0x80000000, 0x7FFF0000, 0x7FC00000
 EBADF = 0x00050000 | errno.EBADF
+EPERM = 0x00050000 | errno.EPERM
 WIRE, NOTICE, PID = 3, 4, 4711
 
 
@@ -98,6 +99,9 @@ CALLS: list[tuple[str, tuple[int, ...], int]] = [
     ("rt_sigreturn", (), ALLOW),
     ("getpid", (), ALLOW),
     ("gettid", (), ALLOW),
+    ("prctl", (16, 0x7000), EPERM),
+    ("prctl", (15, 0x7000), KILL),
+    ("prctl", (38, 1), KILL),
     ("tgkill", (PID, PID, 6), ALLOW),
     ("tgkill", (PID, PID, 9), KILL),
     ("tgkill", (PID, 1, 6), KILL),

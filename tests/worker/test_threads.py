@@ -140,7 +140,7 @@ def run(ctx, inputs):
 # results in the order of the input
 def run(ctx, inputs):
     def work(n):
-        time.sleep(0.01 * (3 - n))
+        time.sleep(0.05 * (3 - n))
         return n
     with ThreadPoolExecutor(3) as pool:
         return [list(pool.map(work, range(3))),

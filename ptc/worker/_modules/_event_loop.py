@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, Final
@@ -270,7 +271,9 @@ def _run(main: Any, *, debug: bool | None = None, loop_factory: Any = None) -> A
             "write `await main()` in place of `asyncio.run(main())`"
         )
     loop = _make_loop(loop_factory)
-    if not isinstance(main, types.CoroutineType):
+    if sys.version_info >= (3, 14):
+        main = _as_main(main)
+    elif not isinstance(main, types.CoroutineType):
         message = f"a coroutine was expected, got {main!r}"
         if isinstance(main, asyncio.Future):
             message += "; put it in a function: `async def main(): return await ...`"
@@ -279,6 +282,12 @@ def _run(main: Any, *, debug: bool | None = None, loop_factory: Any = None) -> A
         raise RuntimeError("asyncio.run() is not available here")
     run = _clock.run_coroutine
     return _running(loop, lambda: run(main))
+
+
+def _as_main(awaitable: Any) -> Any:
+    """Return a coroutine for any awaitable, which `asyncio.run` takes from 3.14 on."""
+    is_coroutine = isinstance(_checked(awaitable), types.CoroutineType)
+    return awaitable if is_coroutine else _wait_for(awaitable)
 
 
 def _make_loop(factory: Any) -> EventLoop:
@@ -317,7 +326,9 @@ class Runner:
 
     def run(self, coro: Any, *, context: Any = None) -> Any:
         """Run a coroutine."""
-        if not isinstance(coro, types.CoroutineType):
+        if sys.version_info >= (3, 14):
+            coro = _as_main(coro)
+        elif not isinstance(coro, types.CoroutineType):
             raise ValueError(f"a coroutine was expected, got {coro!r}")
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("Runner.run() cannot be called from a running event loop")

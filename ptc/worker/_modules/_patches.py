@@ -9,7 +9,6 @@ import ast
 import dataclasses
 import enum
 import sys
-import typing
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -32,7 +31,9 @@ def vet_annotations() -> None:
     def parse(source: str, filename: str, mode: str) -> Any:
         return compile(source, "\ud800annotation", mode, ast.PyCF_ONLY_AST)
 
-    typing.__dict__["compile"] = parse
+    for module in ("typing", "annotationlib"):  # the second from 3.14 on
+        if module in sys.modules:
+            vars(sys.modules[module])["compile"] = parse
 
 
 def vet_enum_calls() -> None:

@@ -270,10 +270,11 @@ def confine_paths() -> None:
         if hasattr(library, "_posix_flavour"):  # 3.11
             replace_attribute(type(pure._flavour), "pathmod", lexical)
             continue
-        attribute = "parser" if hasattr(library.PurePath, "parser") else "_flavour"
         for kind in (library.PurePath, pure):
-            if class_namespace(kind).get(attribute) is module:
-                replace_attribute(kind, attribute, lexical)
+            # `_flavour`, from 3.13 on `parser`, from 3.14.10 on the name of the module, too.
+            held = [name for name, value in class_namespace(kind).items() if value is module]
+            for name in held:
+                replace_attribute(kind, name, lexical)
         where = sys.modules[library.PurePath.__module__]  # `pathlib._local` on 3.13
         vars(where)[module.__name__] = lexical
 

@@ -79,9 +79,9 @@ MACHINES = {
         numbers={
             "write": 1, "close": 3, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
             "rt_sigprocmask": 14, "rt_sigreturn": 15, "writev": 20, "mremap": 25, "madvise": 28,
-            "getpid": 39, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "gettid": 186, "futex": 202,
-            "clock_gettime": 228, "clock_getres": 229, "exit_group": 231, "tgkill": 234,
-            "prlimit64": 302, "getrandom": 318,
+            "getpid": 39, "sendto": 44, "recvfrom": 45, "sendmsg": 46, "prctl": 157, "gettid": 186,
+            "futex": 202, "clock_gettime": 228, "clock_getres": 229, "exit_group": 231,
+            "tgkill": 234, "prlimit64": 302, "getrandom": 318,
         },
     ),
     # include/uapi/asm-generic/unistd.h
@@ -92,9 +92,9 @@ MACHINES = {
         numbers={
             "write": 64, "close": 57, "mmap": 222, "mprotect": 226, "munmap": 215, "brk": 214,
             "rt_sigprocmask": 135, "rt_sigreturn": 139, "writev": 66, "mremap": 216, "madvise": 233,
-            "getpid": 172, "sendto": 206, "recvfrom": 207, "sendmsg": 211, "gettid": 178,
-            "futex": 98, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94, "tgkill": 131,
-            "prlimit64": 261, "getrandom": 278,
+            "getpid": 172, "sendto": 206, "recvfrom": 207, "sendmsg": 211, "prctl": 167,
+            "gettid": 178, "futex": 98, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94,
+            "tgkill": 131, "prlimit64": 261, "getrandom": 278,
         },
     ),
 }  # fmt: skip
@@ -175,6 +175,7 @@ _FUTEX_WAIT, _FUTEX_WAKE, _FUTEX_WAIT_BITSET = 0, 1, 9
 _GRND_NONBLOCK = 1
 _CLOCKS = 12
 _RLIMIT_NOFILE = 7
+_PR_GET_NAME = 16  # include/uapi/linux/prctl.h
 
 _Rule = tuple[str, int, list[_Check]]
 
@@ -227,6 +228,8 @@ def _rules(wire_fd: int) -> list[_Rule]:
         # Both write a message to stderr first. There is no stderr.
         ("write", ERRNO | errno.EBADF, [_is_one_of(0, 1, 2)]),
         ("writev", ERRNO | errno.EBADF, [_is_one_of(0, 1, 2)]),
+        # From 3.14 on, the interpreter that aborts also asks for the name of its thread.
+        ("prctl", ERRNO | errno.EPERM, [_is(0, _PR_GET_NAME)]),
     ]  # fmt: skip
 
 

@@ -269,7 +269,8 @@ def test_remembered_credentials_are_bounded_to_the_most_recent() -> None:
 def test_malformed_request_causes_no_error() -> None:
     sent = SentCredentials()
     sent.request("http://[", [(None, None), ("authorization", "Basic !!!"), ("cookie", ";;=")])
-    sent.failed(HTTPError("http://u:pw123456@h", 401, "no", {}, None))  # type: ignore[arg-type]  # as some make it
+    with HTTPError("http://u:pw123456@h", 401, "no", {}, None) as error:  # type: ignore[arg-type]  # as some make it
+        sent.failed(error)
     for parts in ({"request": 5}, {"request": Request(headers=7)}, {"response": None}):  # type: ignore[arg-type]  # not headers
         sent.failed(RequestError("x", **parts))
     assert safe_text("plain") == "plain"

@@ -398,7 +398,7 @@ def test_rules_are_short_and_contain_the_limits_of_the_run() -> None:
     limits = Limits(timeout_ms=1_500, max_tool_calls=7, max_output_bytes=1_000, max_in_flight=3)
     text = described([grep], limits, list(MODULES))
     rules = text.replace(render_stubs([grep]), "")
-    assert len(rules) < 4_200
+    assert len(rules) < 4_250  # 3.14 has more modules
     assert render_stubs([grep]) in text
     for part in (
         "async def run(ctx, inputs)",

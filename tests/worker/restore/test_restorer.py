@@ -88,7 +88,10 @@ async def test_worker_serves_several_runs(tmp_path: Path) -> None:
         assert restorer.report()["restored"] >= 5
 
 
-async def test_worker_is_forked_for_each_run_by_default(tmp_path: Path) -> None:
+async def test_worker_is_forked_for_each_run_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PTC_TEST_RESTORE", raising=False)
     async with Session(tmp_path, toolsets=(), workers=1) as session:
         await session.warm_up()
         zygote = pool_of(session)._zygote

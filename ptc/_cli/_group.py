@@ -32,6 +32,7 @@ _HOME = {
     "tenant": "_queue:tenant",
     "queue": "_queue:queue",
     "ui": "_ui:command",
+    "top": "_top:command",
     "runs": "_list_runs:runs",
     "show": "_runs:show",
     "resume": "_decide:resume",
@@ -61,6 +62,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc config show                                        show the settings of this folder
   ptc runs                                               list recorded runs, to show or resume
   ptc ui                                                 the same in a browser, with approvals
+  ptc top                                                watch what runs, waits and fails
   ptc approvals                                          list calls that await your decision
   ptc save 3f2a find_todos                               make a tool of a run that completed
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .._tools._allow import AllowList
     from ..errors import PtcError
     from ._ask import ApprovalDialog
+    from ._run_page import RunPage
     from ._terminal import Stream
 
 __all__ = ["GuardedRun", "RunReport", "Start", "Write", "run_to_end"]
@@ -58,6 +60,7 @@ def run_to_end(
     *,
     by: str | None,
     allowed: AllowList | None,
+    page: RunPage | None = None,
 ) -> int:
     """Run a script, print its result and return the exit status.
 
@@ -67,6 +70,7 @@ def run_to_end(
         report: How the result is printed.
         by: Name of the person at the terminal, who is asked about calls; None: ask nobody.
         allowed: Allow-list to resume the run with after a decision. None: the recorded one.
+        page: Shows the run in a browser, until a signal arrives. None: there is no page.
     """
     import anyio
 
@@ -78,7 +82,7 @@ def run_to_end(
 
     errors = standard_error()
     dialog = None
-    if by is not None and can_ask():
+    if by is not None and page is None and can_ask():
         dialog = ApprovalDialog(session, errors, by)
 
     def write(result: RunResult | None, number: signal.Signals | None) -> None:
@@ -99,7 +103,7 @@ def run_to_end(
         else:
             errors.line("the run was recorded in memory only, so it cannot be resumed")
 
-    guarded = GuardedRun(session, errors, dialog, quiet=report.as_json)
+    guarded = GuardedRun(session, errors, dialog, quiet=report.as_json, page=page)
     result = anyio.run(guarded.execute, start, allowed, write)
     if guarded.signal is not None:
         return TERMINATED if guarded.signal == signal.SIGTERM else INTERRUPTED
@@ -111,7 +115,13 @@ class GuardedRun:
     """One run of one session that stops cleanly on a signal."""
 
     def __init__(
-        self, session: Session, stream: Stream, dialog: ApprovalDialog | None, *, quiet: bool
+        self,
+        session: Session,
+        stream: Stream,
+        dialog: ApprovalDialog | None,
+        *,
+        quiet: bool,
+        page: RunPage | None = None,
     ) -> None:
         """Prepare the run.
 
@@ -120,7 +130,9 @@ class GuardedRun:
             stream: Shows progress and questions.
             dialog: Asks about calls that require approval. None: the run pauses for them.
             quiet: True: show no progress.
+            page: Shows the run in a browser. None: there is no page.
         """
+        self._page = page
         self._session = session
         self._stream = stream
         self._dialog = dialog
@@ -135,11 +147,13 @@ class GuardedRun:
         self, start: Start, allowed: AllowList | None, write: Write
     ) -> RunResult | None:
         """Run the program; return None if a signal arrived before the script started."""
-        async with self._session:
+        async with self._session, self._page or nullcontext():
             result, failure = await self._execute(start, allowed)
             if failure is None:
                 # Before the session is closed, which may wait for notifications of its webhook.
                 write(result, self.signal)
+                if self._page is not None and self.signal is None:
+                    await self._page.stay()
         if failure is not None:
             raise failure
         return result

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .._config._settings import Settings
     from .._records._result import RunEvent, RunResult
+    from ._guarded_run import RunReport
 
 __all__ = ["command", "print_result", "verbose_option"]
 
@@ -63,6 +64,11 @@ verbose_option = click.option(
 @as_option
 @no_input_option
 @verbose_option
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Show the run in a browser, as `ptc ui` does, until Ctrl-C. Decisions are made there.",
+)
 @json_option("Print the whole result (status, value, calls, usage, error ...) as JSON.")
 def command(
     *,
@@ -73,23 +79,31 @@ def command(
     by: str,
     no_input: bool,
     verbose: bool,
+    watch: bool,
     as_json: bool,
 ) -> int:
     """Run the command; `_HELP` is its help text."""
+    from ._guarded_run import RunReport
     from ._inputs import read_program
 
     # Validate the whole command line before anything is started.
     program = read_program(script, pairs, inputs)
     asked = None if no_input else by
-    return _execute(program, settings, by=asked, verbose=verbose, as_json=as_json)
+    report = RunReport(program["filename"], as_json=as_json, verbose=verbose)
+    return _execute(program, settings, report, by=asked, page_for=by if watch else None)
 
 
 def _execute(
-    program: Mapping[str, Any], settings: Settings, *, by: str | None, verbose: bool, as_json: bool
+    program: Mapping[str, Any],
+    settings: Settings,
+    report: RunReport,
+    *,
+    by: str | None,
+    page_for: str | None,
 ) -> int:
     start_workers_early(settings)
     from ..errors import UsageError
-    from ._guarded_run import RunReport, run_to_end
+    from ._guarded_run import run_to_end
     from ._terminal import standard_error
 
     session = open_session(settings)
@@ -102,12 +116,18 @@ def _execute(
             "yellow",
         )
 
+    page = None
+    if page_for is not None:
+        from ._run_page import RunPage
+
+        page = RunPage(session, settings, errors, page_for)
+        program = {**program, "run_id": page.run_id}
+
     def start(on_event: Callable[[RunEvent], None]) -> Awaitable[RunResult]:
         return session.program(**program, on_event=on_event)
 
-    report = RunReport(program["filename"], as_json=as_json, verbose=verbose)
     try:
-        return run_to_end(session, start, report, by=by, allowed=session.allowed_tools)
+        return run_to_end(session, start, report, by=by, allowed=session.allowed_tools, page=page)
     except UsageError as error:
         raise settings.explain(error) from None
 

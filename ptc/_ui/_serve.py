@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import uvicorn
 
 from ..errors import SetupError, UsageError
@@ -37,8 +39,9 @@ async def serve(
     store: str,
     on_link: Callable[[str, str], object],
     path: str = "/",
+    stop: anyio.Event | None = None,
 ) -> None:
-    """Serve the page on the loopback interface until a signal arrives.
+    """Serve the page on the loopback interface until a signal arrives, or until `stop`.
 
     Args:
         history: The recorded runs.
@@ -50,6 +53,7 @@ async def serve(
         store: Name of the journal, for people.
         on_link: Receives an identity and its link, and again each time that a link was used.
         path: Page that the links open.
+        stop: Ends the server. None: a signal of the system does.
 
     Raises:
         SetupError: If the port is in use.
@@ -76,9 +80,25 @@ async def serve(
     for identity in access.identities:
         announce(identity)
     try:
-        await uvicorn.Server(_config(app)).serve(sockets=[listener])
+        if stop is None:
+            await uvicorn.Server(_config(app)).serve(sockets=[listener])
+            return
+        server = _GuestServer(_config(app))
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.serve, [listener])
+            await stop.wait()
+            server.should_exit = True
     finally:
         listener.close()
+
+
+class _GuestServer(uvicorn.Server):
+    """A server in a program that handles signals itself."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the handlers of signals as they are."""
+        yield
 
 
 def _config(app: ASGIApp) -> uvicorn.Config:

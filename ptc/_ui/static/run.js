@@ -31,8 +31,9 @@ export function runView(main, app, runId) {
   const tabs = tabSet(["Output", "Result", "Inputs", "Limits", "Time travel"]);
   const travel = travelPanel();
   fill(tabs.panels["Time travel"], travel.node);
-  fill(main, title, notes, h("div", { class: "run-grid" },
-    left, h("div", { class: "pane" }, h("h2", {}, "Calls"), timeline.node, details)), tabs.node);
+  const grid = h("div", { class: "run-grid" },
+    left, h("div", { class: "pane" }, h("h2", {}, "Calls"), timeline.node, details));
+  fill(main, title);
   title.append(h("p", { class: "quiet" }, "Loading…"));
 
   const stop = stream(`/api/runs/${runId}/live`, {
@@ -57,6 +58,8 @@ export function runView(main, app, runId) {
       skipped += change.skipped;
     }
     if (!source) {
+      // All at once: parts that come one after the other would shift those that are there.
+      fill(main, title, notes, grid, tabs.node);
       source = new Source(head.source, {
         light: (line) => {
           source.light(line, false);

@@ -1,0 +1,183 @@
+"""Every screen of the page in Chromium: it works, fits, shifts nothing, and runs no hostile text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.ui.browser.conftest import Site
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+SCREENS = {
+    "runs": "/",
+    "paused": "/runs/{orders}",
+    "hostile": "/runs/{hostile}",
+    "many": "/runs/{many}",
+    "failed": "/runs/{fails}",
+    "approvals": "/approvals",
+    "new": "/new",
+    "compare": "/compare?a={orders}&b={hostile}",
+    "audit": "/audit",
+}
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver(list => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifts += entry.value;
+}).observe({type: "layout-shift", buffered: true});
+"""
+
+
+@contextmanager
+def opened(chromium: Any, signed_in: Any, **options: Any) -> Iterator[tuple[Any, list[str]]]:
+    """A page of a browser that is signed in, and the errors of its console."""
+    context = chromium.new_context(storage_state=signed_in, **options)
+    errors: list[str] = []
+    page = context.new_page()
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("dialog", lambda dialog: (errors.append("a dialog"), dialog.dismiss()))
+    page.add_init_script(SHIFTS)
+    try:
+        yield page, errors
+    finally:
+        context.close()
+
+
+def show(page: Any, site: Site, screen: str) -> None:
+    page.goto(site.origin + SCREENS[screen].format(**site.runs))
+    page.wait_for_selector("main > *")
+    page.wait_for_load_state("load")
+    # Streams stay open, so the network is never idle.
+    page.wait_for_timeout(400)
+
+
+@pytest.mark.parametrize("width", [360, 768, 1440])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_screen_fits_and_shifts_nothing(
+    screen: str, width: int, site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in, viewport={"width": width, "height": 800}) as (page, errors):
+        show(page, site, screen)
+        assert errors == []
+        over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(over) <= 0
+        cut = """[...document.querySelectorAll("#bar nav a")].filter(a => {
+            const r = a.getBoundingClientRect();
+            return r.left < 0 || r.right > innerWidth + 1 }).map(a => a.textContent)"""
+        assert page.evaluate(cut) == []
+        assert page.evaluate("window.shifts") < 0.1
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_hostile_text_is_shown_and_never_executed(
+    screen: str, site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, screen)
+        for call in page.query_selector_all(".call")[:4]:
+            call.click()
+        page.wait_for_timeout(200)
+        assert "owned" not in page.title()
+        assert page.query_selector_all("main script, main img[onerror]") == []
+        assert page.query_selector_all("a[href^='javascript:']") == []
+        assert errors == []
+        if screen == "hostile":
+            assert "onerror=" in page.inner_text("main")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_screens_have_no_serious_finding_of_axe(
+    scheme: str, site: Site, chromium: Any, signed_in: Any
+) -> None:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
+    )
+    # The policy of the page refuses scripts from elsewhere, such as that of axe.
+    with opened(chromium, signed_in, color_scheme=scheme, bypass_csp=True) as (page, _):
+        for screen in SCREENS:
+            show(page, site, screen)
+            found = axe.Axe().run(page).response["violations"]
+            serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
+            assert serious == [], screen
+
+
+def test_browser_without_a_token_sees_nothing(site: Site, chromium: Any, signed_in: Any) -> None:
+    assert signed_in
+    context = chromium.new_context()
+    page = context.new_page()
+    page.goto(f"{site.origin}/runs/{site.runs['orders']}")
+    page.wait_for_selector("main > *")
+    assert "Sign in" in page.inner_text("main")
+    assert "A-17" not in page.content()
+    context.close()
+
+
+def test_page_of_another_origin_cannot_decide(site: Site, chromium: Any, signed_in: Any) -> None:
+    """The browser sends the cookie, since the other server is on the same host."""
+    requested: list[int] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>other</title>")
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        context = chromium.new_context(storage_state=signed_in)
+        page = context.new_page()
+        page.on("response", lambda response: requested.append(response.status))
+        page.goto(f"http://127.0.0.1:{server.server_port}/")
+        for mode, kind in (("no-cors", "text/plain"), ("cors", "application/json")):
+            page.evaluate(
+                """([url, mode, kind]) => fetch(url, {method: "POST", mode, credentials: "include",
+                    headers: {"content-type": kind}, body: "{}"}).catch(() => null)""",
+                [f"{site.origin}/api/runs/{site.runs['orders']}/decide", mode, kind],
+            )
+        page.wait_for_timeout(200)
+        context.close()
+        assert not [status for status in requested[1:] if status < 400]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_name_that_was_rebound_to_this_host_is_refused(site: Site, signed_in: Any) -> None:
+    assert signed_in
+    request = urllib.request.Request(site.origin + "/", headers={"host": "evil.example"})  # noqa: S310  # of this test
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)  # noqa: S310  # as above
+    assert refused.value.code in (400, 403, 421)
+    refused.value.close()
+
+
+def test_decision_in_the_page_finishes_a_run_of_another_process(
+    site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, "paused")
+        page.get_by_role("button", name="Approve").first.click()
+        page.get_by_text("completed").first.wait_for(timeout=20_000)
+        assert errors == []
+    shown = subprocess.run(
+        [sys.executable, "-P", "-m", "ptc", "show", site.runs["orders"], "--json",
+         "--journal", str(site.journal)],
+        cwd=site.root, env=site.environment, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert '"completed"' in shown.stdout
+    assert '"ann"' in shown.stdout

@@ -63,6 +63,7 @@ def command(*, settings: Settings, as_json: bool) -> int:
         "policy": None,
         "levels": {},
         "wasm": {},
+        "reuse_workers": {},
         "ripgrep": _ripgrep(),
         "toolsets": _toolsets(),
         "commands": _commands(),
@@ -71,6 +72,7 @@ def command(*, settings: Settings, as_json: bool) -> int:
         findings["levels"][level] = anyio.run(_examine, level)
     findings.update(findings["levels"][isolation])
     findings["wasm"] = anyio.run(_examine_wasm)
+    findings["reuse_workers"] = anyio.run(_examine_reuse, isolation)
     findings["ok"] = findings["ok"] or findings["wasm"]["ok"]
     output = standard_output()
     if as_json:
@@ -134,6 +136,28 @@ async def _examine_wasm() -> dict[str, Any]:
         problems.append(str(error))
     found["ok"] = not problems
     return found
+
+
+async def _examine_reuse(level: str) -> dict[str, Any]:
+    """Check that workers can be reused at `level`: run a script twice in one process."""
+    from .._session._session import Session
+    from .._workers._pool import Pool
+    from ..errors import PtcError
+
+    problems: list[str] = []
+    try:
+        async with Session(
+            toolsets=(), engine="process", isolation=level, workers=1, reuse_workers=True
+        ) as session:
+            await session.warm_up()
+            await _trial(session, problems)
+            await _trial(session, problems)
+            pool = session._pool  # no public name: it is for diagnostics only
+            if isinstance(pool, Pool) and pool.reuse_problem:
+                problems.append(pool.reuse_problem)
+    except PtcError as error:
+        problems.append(str(error))
+    return {"available": not problems, "problems": problems}
 
 
 async def _trial(session: Session, problems: list[str]) -> dict[str, Any]:
@@ -215,6 +239,9 @@ def _show(output: Stream, findings: dict[str, Any]) -> None:
         for problem in found["problems"]:
             output.line(f"{level}: problem: {problem}", "bold red" if requested else "")
 
+    reuse = findings["reuse_workers"]
+    words = "available" if reuse["available"] else f"unavailable: {'; '.join(reuse['problems'])}"
+    output.line(f"reuse_workers (off by default): {words}")
     wasm = findings["wasm"]
     took = f": a two-line script took {wasm['trial']['duration_ms']:.1f} ms" if wasm["ok"] else ""
     output.line(f"engine {wasm['name']}: {'; '.join(wasm['problems']) or 'ok'}{took}")

@@ -255,7 +255,7 @@ def start_workers_early(settings: Settings) -> None:
     from .._workers._isolation import validate_isolation
     from .._workers._spawn import spawn_early
 
-    if settings["engine"] == "wasm":
+    if settings["engine"] == "wasm" or settings["reuse_workers"]:
         return
     # `open_session` reports what is wrong.
     with contextlib.suppress(UsageError):

@@ -117,6 +117,7 @@ def session_arguments(
         "engine": settings["engine"],
         "isolation": settings["isolation"],
         "packages": settings["packages"],
+        "reuse_workers": settings["reuse_workers"],
         "unprotected": settings["unprotected"],
         "protected": protected,
         "env": _values(settings, variables),

@@ -184,6 +184,7 @@ class Settings:
 _ARGUMENTS = {
     "allow": "allowed_tools",
     "packages": "packages",
+    "reuse_workers": "reuse_workers",
     "unprotected": "unprotected",
     "protected": "protected",
     "env": "env",

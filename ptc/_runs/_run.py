@@ -28,7 +28,7 @@ from .._core._reactor import Reactor
 from .._core._redact import safe_text
 from .._records._result import Failure, RunEvent, RunResult, RunWarning, Status
 from .._wire._protocol import Kind, ProtocolError, State
-from .._workers._worker import Worker, WorkerGoneError
+from .._workers._worker import Exit, Worker, WorkerGoneError
 from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import JournalError, LeaseLostError
 from ._breaches import cpu_failure, exit_failure, timeout_failure
@@ -51,6 +51,7 @@ _MESSAGE_CHARS: Final = 4_000
 _CALLS_AT_ONCE: Final = 1_000
 """Records of calls that are encoded in one iteration of the event loop: 3 ms, or 10 if all of them
 have long errors."""
+_SIGKILL: Final = 9
 _PLACE_SECONDS: Final = 0.05
 """Time that a script has to say on which line it waits or computes, after its time is used up."""
 
@@ -152,7 +153,9 @@ class Run:
             if self._outcome.events.log is not None:
                 self._outcome.events.log.flush()
             # Deferred until the result is on its way: hanging up takes system calls.
-            self._resources.reactor.call_later(0, worker.hang_up)
+            self._resources.reactor.call_later(
+                0, worker.give_up if self._returns(worker) else worker.hang_up
+            )
         if self._outcome.value.large is not None:
             await self._truncate_value()
         await self._outcome.files.store(self._resources.attachments)
@@ -255,9 +258,25 @@ class Run:
     def _close(self, status: Status) -> None:
         """Stop everything that belongs to the run; called once, when it finishes."""
         self._clocks.finish()
-        if status != "completed" and self._worker is not None:
-            self._worker.kill()
+        worker = self._worker
+        if status != "completed" and worker is not None:
+            # A script that failed may have left its worker in order.
+            reported = status == "failed" and worker.state is State.ENDED
+            if not (reported and worker.may_return):
+                worker.kill()
         self._calls.scheduler.stop()
+
+    def _returns(self, worker: Worker) -> bool:
+        """Return True if the worker may serve another run, once it was restored."""
+        ended = self._outcome.status in {"completed", "failed"}
+        # The check of a large value may still find that the worker is hostile.
+        return ended and worker.may_return and self._outcome.value.large is None
+
+    @property
+    def _worker_is_shared(self) -> bool:
+        """True if the worker may serve another run by now."""
+        worker = self._worker
+        return worker is not None and worker.may_return and self._outcome.status is not None
 
     def _cancel(self) -> None:
         """Finish the run as cancelled, unless it has finished."""
@@ -265,7 +284,7 @@ class Run:
 
     def _read_last_frames(self) -> None:
         """Handle frames that the script sent and the event loop had no time to read."""
-        if self._worker is not None:
+        if self._worker is not None and not self._worker_is_shared:
             self._worker.busy_poll(1)
 
     def _time_out(self) -> None:
@@ -361,7 +380,8 @@ class Run:
             self._alarm(self._resources.violations.system_call(how.call, **self._script()))
         if self._outcome.status is not None or how is None:
             return
-        if how.why and not self._restarted and not self._has_visible_effect():
+        lost = how.why or self._was_dead_before(how)
+        if lost and not self._restarted and not self._has_visible_effect():
             # The zygote died. A script that nobody has seen do anything is started again, once,
             # in a worker of the next zygote.
             self._restarted = self._worker_lost = True
@@ -369,6 +389,16 @@ class Run:
             return
         status, failure = exit_failure(self._program.limits, how)
         self._outcome.finish(status, replace(failure, hint=failure.hint or self._calls.last_call()))
+
+    def _was_dead_before(self, how: Exit) -> bool:
+        """Return True if the worker may have been killed before it got the script.
+
+        A worker that can be restored has its wire open in the restorer, too, so that a script can
+        be sent to it after its death.
+        """
+        worker = self._worker
+        silent = worker is not None and worker.may_return and worker.state is State.COMPILING
+        return silent and how.signal == _SIGKILL
 
     def _has_visible_effect(self) -> bool:
         """Return True if the script did anything that a restart would repeat or contradict."""

@@ -33,6 +33,7 @@ __all__ = [
     "possible_engine",
     "require_same_engine",
     "validate_engine",
+    "validate_reuse",
     "wasm_is_installed",
 ]
 
@@ -54,6 +55,19 @@ def validate_engine(name: object) -> None:
         known = ", ".join(ENGINES)
         near = nearest(name, ENGINES) if isinstance(name, str) else ""
         raise UsageError(f"engine={name!r} is unknown{near}; engines: {known}")
+
+
+def validate_reuse(reuse_workers: object, engine: str, packages: Sequence[str]) -> None:
+    """Raise `UsageError` if workers cannot be reused with these settings."""
+    if reuse_workers is False:
+        return
+    if reuse_workers is not True:
+        raise UsageError(f"reuse_workers must be True or False, not {reuse_workers!r}")
+    if engine == "wasm":
+        raise UsageError("reuse_workers=True applies to processes, and engine='wasm' has none")
+    if packages:
+        listed = ", ".join(packages)
+        raise UsageError(f"reuse_workers=True cannot be combined with packages ({listed})")
 
 
 def require_same_engine(run_id: str, recorded: str, here: str) -> None:
@@ -90,6 +104,7 @@ class EngineOptions:
     memory_bytes: int
     cpu_ms: int
     packages: Sequence[str] = ()
+    reuse_workers: bool = False
 
     def process(self) -> Engine:
         """Return the engine of processes."""
@@ -101,6 +116,7 @@ class EngineOptions:
             memory_bytes=self.memory_bytes,
             cpu_ms=self.cpu_ms,
             packages=self.packages,
+            reuse_workers=self.reuse_workers,
         )
 
     def wasm(self) -> Engine:

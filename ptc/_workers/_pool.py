@@ -15,10 +15,11 @@ from typing import Any
 
 import anyio
 
-from .._core._reactor import Reactor, current_reactor
+from .._core._reactor import Reactor, Stop, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
 from ._process import ProcessWorker
+from ._restore import OFF, mode_of
 from ._shared_zygote import ZygoteShare, share_zygote
 from ._waiters import Waiters
 from ._worker import Exit
@@ -49,6 +50,10 @@ _LATE = (
 )
 _CLOSE_SECONDS = 5.0
 _REFILL_SECONDS = 0.002
+_RETURN_SECONDS = 0.05
+"""Time after which a worker in use that can be restored is replaced: most are back before."""
+_RESTORE_SECONDS = 2.0
+"""Time for a worker to be restored after its result; a hostile one may never get there."""
 
 
 class Pool:
@@ -68,8 +73,10 @@ class Pool:
         memory_bytes: int,
         cpu_ms: int,
         packages: Sequence[str] = (),
+        reuse_workers: bool = False,
     ) -> None:
         self._isolation = isolation
+        self._restore = OFF if packages else mode_of(reuse_workers)
         self._packages = packages
         self._size = size
         self._memory_bytes = memory_bytes
@@ -88,8 +95,10 @@ class Pool:
         self._failed = 0
         self._faults: dict[int, str] = {}
         self._unready: set[int] = set()
+        self._returning: dict[int, Stop] = {}
+        """Workers that the restorer was asked for, and their timers."""
         self._barren = 0
-        self._warned = False
+        self._warned = self._warned_of_restorer = False
         self._closing = False
         self._closed = anyio.Event()
         self._empty: anyio.Event | None = None
@@ -128,10 +137,11 @@ class Pool:
     def spawn(self) -> None:
         """Start the zygote without waiting for it."""
         self._reactor = current_reactor()
-        zygote = share_zygote(self._isolation, self._reactor, self._packages)
+        zygote = share_zygote(self._isolation, self._reactor, self._packages, self._restore)
         zygote.on_forked = self._on_forked
         zygote.on_exited = self._on_exited
         zygote.on_gone = self._on_zygote_gone
+        zygote.on_ready = self._on_announced
         self._zygote = zygote
 
     def start(self) -> None:
@@ -187,6 +197,9 @@ class Pool:
                 self._isolation,
                 " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
             )
+        if hello.no_restorer and not self._warned_of_restorer:
+            self._warned_of_restorer = True
+            _log.warning("workers are not reused on this machine: %s", hello.no_restorer)
 
     async def _back_off(self) -> None:
         """Delay the start of a zygote if the last ones died without a worker."""
@@ -215,7 +228,8 @@ class Pool:
             if memory_bytes == self._memory_bytes and self._ready and not self._waiting:
                 worker = self._ready.popleft()
                 # A fork takes a core for a millisecond: let this run start first.
-                self.reactor.call_later(_REFILL_SECONDS, self._refill)
+                seconds = _RETURN_SECONDS if self._restores else _REFILL_SECONDS
+                self.reactor.call_later(seconds, self._refill)
                 return worker
             request = partial(self._request, memory_bytes)
             found = await self._waiting.wait(memory_bytes, request, _FORK_SECONDS, _LATE)
@@ -260,7 +274,8 @@ class Pool:
             return
         wanted = self.target + self._waiting.count(self._memory_bytes)
         while (
-            len(self._ready) + self._pending_forks < wanted and self._pending_forks < 2 * self._size
+            len(self._ready) + self._pending_forks + len(self._returning) < wanted
+            and self._pending_forks < 2 * self._size
         ):
             if not self._fork(self._memory_bytes):
                 return
@@ -279,11 +294,58 @@ class Pool:
                 self._fork_failed(memory_bytes, str(error))
             return False
         worker = ProcessWorker(number, sock, self.reactor, memory_bytes)
-        worker.on_frame = lambda kind, _message, _size: self._on_first_frame(worker, kind)
-        worker.on_fault = lambda error: self._on_first_fault(worker, error)
         self._workers[number] = worker
-        self._unready.add(number)
+        self._expect_ready(worker)
+        if zygote.restores:
+            worker.give_back = lambda: self._take_back(worker)
         return True
+
+    def _expect_ready(self, worker: ProcessWorker) -> None:
+        """Handle the first frame of a worker that is new, or as new."""
+        worker.on_frame = lambda kind, _message, _size: self._on_own_ready(worker, kind)
+        worker.on_fault = lambda error: self._on_first_fault(worker, error)
+        self._unready.add(worker.id)
+
+    def _take_back(self, worker: ProcessWorker) -> bool:
+        """Have a worker restored after its run; return False if it has to be replaced.
+
+        Its run keeps its callbacks until then: a violation after the result is one of that run.
+        """
+        own = worker.memory_bytes == self._memory_bytes
+        if self._closing or self._zygote is None or not own or not worker.killable:
+            return False
+        coming = len(self._ready) + len(self._returning)
+        if coming >= 2 * self.target + self._waiting.count(self._memory_bytes):
+            return False
+        if not self._zygote.restore(worker.id):
+            return False
+        self._returning[worker.id] = self.reactor.call_later(_RESTORE_SECONDS, worker.hang_up)
+        return True
+
+    def _on_announced(self, number: int) -> None:
+        """Handle the restorer's report that a worker is new, or as new."""
+        worker = self._workers.get(number)
+        if worker is None:
+            return
+        stop = self._returning.pop(number, None)
+        if stop is not None:
+            stop()
+            if self._closing or not worker.has_ended:
+                worker.hang_up()
+                self.reactor.call_later(0, self._refill)
+                return
+            if worker.memory_bytes == self._memory_bytes:
+                self._pending_forks += 1
+            self._expect_ready(worker)
+        elif number not in self._unready:
+            return
+        worker.announce()
+        self._on_first_frame(worker, Kind.READY)
+
+    def _on_own_ready(self, worker: ProcessWorker, kind: Kind) -> None:
+        """Handle the first frame of a worker; one that the restorer traces sends none."""
+        worker.give_back = None
+        self._on_first_frame(worker, kind)
 
     def _on_first_frame(self, worker: ProcessWorker, kind: Kind) -> None:
         if kind is not Kind.READY:  # pragma: no cover  # the table allows nothing else here
@@ -315,9 +377,13 @@ class Pool:
         delays another run.
         """
         for worker in self._unrehearsed:
-            if worker.state is State.IDLE and not worker.eof:
+            if worker.state is State.IDLE and not worker.eof and not self._restores:
                 worker.send((Kind.REHEARSE, b"[]"))
         self._unrehearsed.clear()
+
+    @property
+    def _restores(self) -> bool:
+        return self._zygote is not None and self._zygote.restores
 
     def _on_first_fault(self, worker: ProcessWorker, error: Exception) -> None:
         # Its exit follows, which counts as a failed fork.
@@ -352,6 +418,10 @@ class Pool:
             self._ready.remove(worker)
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
+        elif number in self._returning:
+            self._returning.pop(number)()
+            worker.hang_up()
+            self.reactor.call_later(0, self._refill)
         elif number in self._unready:
             self._unready.discard(number)
             worker.hang_up()
@@ -359,6 +429,8 @@ class Pool:
                 self._pending_forks -= 1
             reason = fault or f"a worker exited before it was ready ({how.words})"
             self._fork_failed(worker.memory_bytes, reason)
+        elif self._restores:
+            self.reactor.call_later(0, self._refill)  # it will not come back
         worker.record_exit(how)
         if not self._workers and self._empty is not None:
             self._empty.set()
@@ -401,6 +473,9 @@ class Pool:
         self._unrehearsed.clear()
         self._faults.clear()
         self._unready.clear()
+        for stop in self._returning.values():
+            stop()
+        self._returning.clear()
         self._pending_forks = 0
         workers, self._workers = self._workers, {}
         for worker in workers.values():
@@ -411,6 +486,12 @@ class Pool:
         if self._empty is not None:
             self._empty.set()
 
+    @property
+    def reuse_problem(self) -> str:
+        """Reason why workers are not reused although that was requested; empty if they are."""
+        return "there are no workers" if self._hello is None else self._hello.no_restorer
+
     def describe(self) -> dict[str, Any]:
         """Return how many workers are ready, coming and alive, for diagnostics."""
-        return {"ready": self.ready, "coming": self._pending_forks, "live": self.live}
+        coming = self._pending_forks + len(self._returning)
+        return {"ready": self.ready, "coming": coming, "live": self.live}

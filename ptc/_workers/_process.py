@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .._core._reactor import Reactor
@@ -29,12 +30,15 @@ by clock_getcpuclockid(3)."""
 class ProcessWorker(Worker):
     """A forked worker: its socket, its pidfd and the state of its run."""
 
-    __slots__ = ("_pidfd",)
+    __slots__ = ("_cpu_before", "_pidfd", "give_back")
 
     def __init__(
         self, number: int, sock: socket.socket, reactor: Reactor, memory_bytes: int
     ) -> None:
         self._pidfd: int | None = None
+        self._cpu_before = 0.0
+        self.give_back: Callable[[], bool] | None = None
+        """Has it restored for another run; False if it has to be killed. None: it always is."""
         super().__init__(number, sock, reactor, memory_bytes)
 
     @property
@@ -55,7 +59,9 @@ class ProcessWorker(Worker):
             pid = int(text.partition("\nPid:")[2].split(None, 1)[0])
             # -1 for a reaped process. At worst the clock of a process that reuses the pid is read;
             # nothing is done to that process.
-            return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) if pid > 0 else None
+            if pid <= 0:
+                return None
+            return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) - self._cpu_before
         except (OSError, ValueError, IndexError):
             return None
 
@@ -78,6 +84,22 @@ class ProcessWorker(Worker):
         if self._pidfd is not None and self.exit is None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    @property
+    def may_return(self) -> bool:
+        """True if `give_up` may have it restored; otherwise a run kills it."""
+        return self.give_back is not None
+
+    def give_up(self) -> None:
+        """End its use by a run: have it restored if that is possible, kill it otherwise."""
+        if self.give_back is None or not self.has_ended or not self.give_back():
+            self.hang_up()
+
+    def announce(self) -> None:
+        """Make it one that waits for a program: it is new, or was restored."""
+        if self.give_back is not None:
+            self._cpu_before += self.cpu_seconds() or 0.0
+        super().announce()
 
     def wait(self) -> None:
         """Wait briefly for the exit of a killed worker after the death of its zygote."""

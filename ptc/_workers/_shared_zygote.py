@@ -21,7 +21,7 @@ from ._zygote import Hello, Zygote
 
 __all__ = ["ZygoteShare", "share_zygote"]
 
-_Key: TypeAlias = tuple[str, tuple[str, ...]]
+_Key: TypeAlias = tuple[str, tuple[str, ...], str]
 
 
 class _SharedZygote:
@@ -40,6 +40,7 @@ class _SharedZygote:
         zygote.on_forked = self._on_forked
         zygote.on_exited = self._on_exited
         zygote.on_gone = self._on_gone
+        zygote.on_ready = self._on_ready
 
     def retire(self) -> None:
         """Give this zygote to no further session."""
@@ -59,6 +60,11 @@ class _SharedZygote:
             route[0].forget(route[1])
             route[0].on_exited(route[1], how)
 
+    def _on_ready(self, number: int) -> None:
+        route = self.routes.get(number)
+        if route is not None:
+            route[0].on_ready(route[1])
+
     def _on_gone(self) -> None:
         self.retire()
         for share in list(self.shares):
@@ -68,7 +74,9 @@ class _SharedZygote:
 _zygotes: anyio.lowlevel.RunVar[dict[_Key, _SharedZygote]] = anyio.lowlevel.RunVar("zygotes")
 
 
-def share_zygote(isolation: str, reactor: Reactor, packages: Sequence[str] = ()) -> ZygoteShare:
+def share_zygote(
+    isolation: str, reactor: Reactor, packages: Sequence[str] = (), restore: str = ""
+) -> ZygoteShare:
     """Return a share of the zygote with these settings; start it if there is none yet.
 
     Raises:
@@ -76,10 +84,10 @@ def share_zygote(isolation: str, reactor: Reactor, packages: Sequence[str] = ())
     """
     registry = _zygotes.get({})
     _zygotes.set(registry)
-    key = (isolation, tuple(packages))
+    key = (isolation, tuple(packages), restore)
     found = registry.get(key)
     if found is None:
-        zygote = Zygote(isolation, reactor, packages)
+        zygote = Zygote(isolation, reactor, packages, restore)
         zygote.spawn()
         found = registry[key] = _SharedZygote(key, zygote, registry)
     return ZygoteShare(found)
@@ -88,7 +96,7 @@ def share_zygote(isolation: str, reactor: Reactor, packages: Sequence[str] = ())
 class ZygoteShare:
     """A pool's share of a zygote, with numbers of its own for its workers. Call `close`."""
 
-    __slots__ = ("_numbers", "_shared", "on_exited", "on_forked", "on_gone")
+    __slots__ = ("_numbers", "_shared", "on_exited", "on_forked", "on_gone", "on_ready")
 
     on_forked: Callable[[int, int | None], None]
     """Receives the number of a worker and its pidfd; None: it could not be received."""
@@ -96,6 +104,8 @@ class ZygoteShare:
     """Receives the number of a worker that exited."""
     on_gone: Callable[[], None]
     """Called when the zygote died, and its workers with it."""
+    on_ready: Callable[[int], None]
+    """Receives the number of a worker that the restorer announced."""
 
     def __init__(self, shared: _SharedZygote) -> None:
         self._shared = shared
@@ -148,6 +158,16 @@ class ZygoteShare:
             self._shared.routes.pop(there, None)
             self.forget(number)
             raise
+
+    def restore(self, number: int) -> bool:
+        """Have a worker restored; False if it cannot be."""
+        restorer, there = self._shared.zygote.restorer, self._numbers.get(number)
+        return restorer is not None and there is not None and restorer.restore(there)
+
+    @property
+    def restores(self) -> bool:
+        """True if workers are restored after their runs."""
+        return self._shared.zygote.restorer is not None
 
     def kill(self, number: int) -> None:
         """Have the zygote kill a worker, for lack of its pidfd."""

@@ -252,6 +252,32 @@ class Worker(ABC):
         if self._backlog:
             self._stop_writing = self._reactor.on_writable(self._socket, self._writable)
 
+    @property
+    def may_return(self) -> bool:
+        """True if `give_up` may have it restored; otherwise a run kills it."""
+        return False
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it has sent the last frame of its run, and nothing is left to send or handle."""
+        waiting = self._frames is not None or self._held or self._backlog
+        live = not self.eof and self.exit is None
+        return (
+            self.state is State.ENDED and live and not waiting and not self._decoder.pending_bytes
+        )
+
+    def give_up(self) -> None:
+        """End its use by a run."""
+        self.hang_up()
+
+    def announce(self) -> None:
+        """Make it one that waits for a program: it is new, or was restored."""
+        self.state = State.IDLE
+        self.eager = False
+        self.decode_limits = {}
+        self.on_oversized = lambda _kind, _size: None
+        self.on_end = lambda: None
+
     def hang_up(self) -> None:
         """Kill it and close the stream: nothing more is read from it."""
         self.kill()

@@ -21,6 +21,7 @@ from .._core._reactor import Reactor, Stop
 from .._dataclass import dataclass
 from .._facts import Layer
 from ..errors import SetupError
+from ._restore import RestorerClient
 from ._spawn import start_error, take_or_spawn
 from ._worker import Exit
 
@@ -46,6 +47,8 @@ class Hello:
     layers: tuple[Layer, ...]
     policy: str
     """Version of the language policy, part of the cache key of compiled scripts."""
+    no_restorer: str = ""
+    """Reason why workers are not restored although that was requested."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -57,8 +60,15 @@ class Hello:
 class Zygote:
     """A zygote process. Call `spawn` first, and `close` in any case."""
 
-    def __init__(self, isolation: str, reactor: Reactor, packages: Sequence[str] = ()) -> None:
-        self._isolation = isolation
+    def __init__(
+        self,
+        isolation: str,
+        reactor: Reactor,
+        packages: Sequence[str] = (),
+        restore: str = "",
+    ) -> None:
+        """Start nothing yet; `restore` is a mode of `_restore`."""
+        self._isolation = f"{isolation}:{restore}" if restore else isolation
         self._packages = packages
         self._reactor = reactor
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,6 +77,7 @@ class Zygote:
         self._stop: Stop | None = None
         self._answered = anyio.Event()
         self._hello: Hello | None = None
+        self._restorer: RestorerClient | None = None
         self._fault = ""
         self.was_killed = False
         """True if it died during its start, and gave no reason."""
@@ -74,6 +85,8 @@ class Zygote:
         self.on_forked: Callable[[int, int | None], None] = _close_pidfd
         self.on_exited: Callable[[int, Exit], None] = lambda _number, _exit: None
         self.on_gone: Callable[[], None] = lambda: None
+        self.on_ready: Callable[[int], None] = lambda _number: None
+        """Receives the number of a worker that the restorer announced."""
 
     @property
     def alive(self) -> bool:
@@ -154,6 +167,11 @@ class Zygote:
         if self._control is not None:
             self._on_gone()
 
+    @property
+    def restorer(self) -> RestorerClient | None:
+        """The restorer of its workers; None if they are not restored."""
+        return self._restorer
+
     def kill(self, number: int) -> None:
         """Have the zygote kill a worker, for lack of its pidfd."""
         if self._control is not None:
@@ -176,6 +194,9 @@ class Zygote:
             select.select([self._pidfd], [], [], _END_SECONDS)
             os.close(self._pidfd)
             self._pidfd = None
+        if self._restorer is not None:
+            self._restorer.close()
+            self._restorer = None
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -203,7 +224,9 @@ class Zygote:
         size = array.array("i").itemsize
         try:
             # recvmsg is safe here: the zygote runs no script, and it sends pidfds.
-            data, ancillary, _, _ = self._control.recvmsg(_MESSAGE_BYTES, socket.CMSG_SPACE(size))
+            data, ancillary, _, _ = self._control.recvmsg(
+                _MESSAGE_BYTES, socket.CMSG_SPACE(2 * size)
+            )
         except (BlockingIOError, InterruptedError):
             return False
         except ConnectionResetError:
@@ -243,7 +266,15 @@ class Zygote:
                 self._answered.set()
                 return
             hello, self._pidfd = message["hello"], fds[0]
-            self._hello = Hello(tuple(Layer(**row) for row in hello["layers"]), hello["policy"])
+            if len(fds) > 1:
+                self._restorer = RestorerClient(
+                    fds[1], self._reactor, lambda number: self.on_ready(number)
+                )
+            self._hello = Hello(
+                tuple(Layer(**row) for row in hello["layers"]),
+                hello["policy"],
+                hello.get("no_restorer", ""),
+            )
             self._answered.set()
         else:
             self._fault = str(message.get("error"))

@@ -1,6 +1,7 @@
 """Entry of the zygote: ``python -P -s -S FILE CONTROL_FD ISOLATION PACKAGES PATH [PATH ...]``.
 
-PACKAGES is a comma-separated list of names, or empty.
+PACKAGES is a comma-separated list of names, or empty. ISOLATION may end with a colon and a mode in
+which workers are restored after their runs; see `_jail`.
 
 The interpreter is started without `site` and without an environment, so the command line has the
 folders of ptc and of its two dependencies. They are on the path only while modules are imported.
@@ -43,7 +44,8 @@ def _start() -> None:
     from ptc.worker._zygote import main
 
     del sys.modules["ssl"]
-    main(int(control_fd), isolation, [name for name in packages.split(",") if name])
+    isolation, _, restore = isolation.partition(":")
+    main(int(control_fd), isolation, [name for name in packages.split(",") if name], restore)
 
 
 _start()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .._dataclass import dataclass
 from ._listener import ListenerSocket
 from .kernel import _seccomp
+
+if TYPE_CHECKING:
+    from .restore._hand_over import Restorer
 
 __all__ = ["ISOLATION_LEVELS", "JAIL", "PROCESS", "TEST_ONLY", "JailError", "ZygoteJail"]
 
@@ -68,6 +73,10 @@ class ZygoteJail:
     """The workers' system call filter that kills; None if there is none."""
     listener_socket: ListenerSocket | None
     """Reads the call at which a worker was stopped, and holds the filter for it; None if off."""
+    restorer: Restorer | None = None
+    """Restores workers after their runs; None if off."""
+    traced_filter: _seccomp.Filter | None = None
+    """The notifying filter of workers that can be restored."""
 
     @property
     def confines(self) -> bool:

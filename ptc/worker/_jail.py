@@ -26,17 +26,22 @@ forbids every step before it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import select
 import signal
 from collections.abc import Callable
-from typing import NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 from ._inheritance import close_all_except, detach_from_terminal, drop_root, empty_environment
 from ._isolation import ISOLATION_LEVELS, JAIL, TEST_ONLY, JailError, ZygoteJail
 from ._listener import ListenerSocket
 from .kernel import _landlock, _libc, _namespaces, _seccomp
+
+if TYPE_CHECKING:
+    from .restore._hand_over import Restorer
 
 __all__ = ["LANDLOCK_ABI_WANTED", "OOM_FIRST", "enter_zygote_jail", "set_limits"]
 
@@ -49,6 +54,8 @@ OOM_FIRST = 1000
 ZYGOTE_FILES = 1024
 """Maximum number of descriptors in a zygote: a pidfd and a listener for each of up to 320 workers
 (64 ready, 256 in runs), its control socket and, briefly, wires."""
+
+_HIGH_FD = 16
 
 _ANY_LEVEL_LIMITS = {"RLIMIT_CORE": 0}
 _STATIC_LIMITS = {
@@ -64,7 +71,7 @@ _STATIC_LIMITS = {
 }
 
 
-def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
+def enter_zygote_jail(isolation: str, control_fd: int, restore: str = "") -> ZygoteJail:
     """Set up every layer that survives a fork. Returns in the process that becomes the zygote.
 
     Call it after all imports and before any thread: afterwards no file can be imported. With
@@ -76,6 +83,8 @@ def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
     Args:
         isolation: One of `ISOLATION_LEVELS`.
         control_fd: The one descriptor to keep open, 3 or above.
+        restore: ``"1"`` to have workers restored after their runs if the kernel can, ``"2"`` to
+            compare them afterwards, for tests.
 
     Raises:
         JailError: If a layer that the level requires is missing.
@@ -88,14 +97,14 @@ def enter_zygote_jail(isolation: str, control_fd: int) -> ZygoteJail:
         msg = f"control_fd must be 3 or above, not {control_fd}: 0, 1 and 2 become /dev/null"
         raise ValueError(msg)
     try:
-        return _enter(isolation, control_fd)
+        return _enter(isolation, control_fd, restore)
     except OSError as error:
         raise JailError(
             "start", f"the kernel refused a step that should always succeed ({error})."
         ) from error
 
 
-def _enter(isolation: str, control_fd: int) -> ZygoteJail:
+def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
     notes: dict[str, str] = {}
     table = None if isolation == TEST_ONLY else _check_kernel(notes)
     if isolation == JAIL:
@@ -107,6 +116,9 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
     close_all_except(control_fd)
     detach_from_terminal()
     drop_root(notes)
+    # Prepared here, because the empty root has neither /proc nor modules.
+    start = _prepare_restorer(restore) if restore and table is not None else None
+    restorer = None
     namespaces, empty_root = frozenset[str](), False
     abi, masks = 0, (0, 0, 0)
     if isolation == TEST_ONLY:
@@ -116,6 +128,8 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
             namespaces, empty_root = _enter_namespaces(notes)
         set_limits(_STATIC_LIMITS)
         _drop_privileges(notes)
+        if start is not None:
+            restorer = _start_restorer(notes, start)
         closed = empty_root and "net" in namespaces
         abi, masks = _restrict_files(notes, closed=closed, required=isolation == JAIL)
     wire_fd = 4 if control_fd == 3 else 3
@@ -135,7 +149,33 @@ def _enter(isolation: str, control_fd: int) -> ZygoteJail:
         wire_fd=wire_fd,
         filter=_seccomp.build(table, wire_fd) if table else None,
         listener_socket=ListenerSocket(notifies, notice_fd) if notifies else None,
+        restorer=restorer,
+        traced_filter=_seccomp.build(table, wire_fd, notice_fd, traced=True)
+        if table and restorer
+        else None,
     )
+
+
+def _prepare_restorer(mode: str) -> Callable[[], Restorer]:
+    """Open /proc and return the function that starts the restorer, a module that is loaded."""
+    from .restore._restorer import start_restorer
+
+    descriptor = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # High: workers and the zygote use fixed low numbers.
+        proc = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
+    finally:
+        os.close(descriptor)
+    return partial(start_restorer, proc, verify=mode == "2")
+
+
+def _start_restorer(notes: dict[str, str], start: Callable[[], Restorer]) -> Restorer | None:
+    """Start the restorer; record why there is none."""
+    try:
+        return start()
+    except OSError as error:
+        notes["restore"] = str(error)
+        return None
 
 
 def _check_kernel(notes: dict[str, str]) -> _seccomp.Machine | None:

@@ -42,7 +42,7 @@ def enter_worker_jail(
 
 
 def confine_worker(
-    jail: ZygoteJail, wire_fd: int, memory_bytes: int, cpu_seconds: int
+    jail: ZygoteJail, wire_fd: int, memory_bytes: int, cpu_seconds: int, hard_seconds: int = 0
 ) -> socket.socket:
     """Perform all of `enter_worker_jail` except `lock_down`; the probe inspects in between."""
     if _libc.LINUX:
@@ -63,7 +63,7 @@ def confine_worker(
     if jail.baseline_bytes:
         set_limits({"RLIMIT_AS": jail.baseline_bytes + memory_bytes})
     # Hard above soft: SIGXCPU identifies the limit to the host, SIGKILL cannot be ignored.
-    set_limits({"RLIMIT_CPU": cpu_seconds + 1})
+    set_limits({"RLIMIT_CPU": (hard_seconds or cpu_seconds) + 1})
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (min(cpu_seconds, hard), hard))
     if jail.confines:
@@ -71,12 +71,15 @@ def confine_worker(
     return wire
 
 
-def lock_down(jail: ZygoteJail, look: Callable[[], None] = lambda: None) -> str:
+def lock_down(
+    jail: ZygoteJail, look: Callable[[], None] = lambda: None, *, traced: bool = False
+) -> str:
     """Finish `enter_worker_jail`: install the filter, and close all descriptors but the wire.
 
     Args:
         jail: Result of `enter_zygote_jail`.
         look: Called, for the probe, with every layer on except a filter without listener.
+        traced: True for a worker that its tracer can restore.
 
     Returns:
         The reason why the zygote cannot read the call that stops the worker; ``""`` if it can.
@@ -88,7 +91,9 @@ def lock_down(jail: ZygoteJail, look: Callable[[], None] = lambda: None) -> str:
     if jail.listener_socket is not None:
         pid = os.getpid()
         try:
-            listener = jail.listener_socket.filter.install(pid)
+            program = jail.traced_filter if traced else jail.listener_socket.filter
+            assert program is not None  # noqa: S101  # there is one wherever there is a listener
+            listener = program.install(pid)
         except OSError as error:
             # EBUSY if a container's own filter has a listener: a chain of filters may have one.
             problem = str(error)

@@ -26,8 +26,8 @@ import select
 import signal
 import socket
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
@@ -44,38 +44,71 @@ from ._prepare import prepare_runtime, redirect_output
 from ._probe import probe_layers
 from ._runtime import Runtime
 from ._wire import Wire
-from ._worker_jail import enter_worker_jail
+from ._worker_jail import confine_worker, enter_worker_jail, lock_down
 from .kernel._libc import fork
+
+if TYPE_CHECKING:
+    from .restore._hand_over import Restorer
 
 __all__ = ["main"]
 
 _MESSAGE_BYTES = 65_536
+_LIFETIMES = 4
+"""CPU limits of one run that a worker may use in all, if it is restored after its runs."""
 
 
-def main(control_fd: int, isolation: str, packages: Sequence[str] = ()) -> None:
+def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore: str = "") -> None:
     """Prepare, enter the jail, send hello and serve until the host closes the control socket."""
     control = socket.socket(fileno=control_fd)
     layers: tuple[Layer, ...] = ()
+    reason = ""
+    if restore:
+        # Before the modules of the library are prepared for scripts. Not otherwise: it takes time.
+        from .restore import _restorer  # noqa: F401  # imported again in the jail
     try:
         runtime = prepare_runtime(packages)
         make_heap_immortal()
-        jail = enter_zygote_jail(isolation, control.fileno())
+        jail = enter_zygote_jail(isolation, control.fileno(), restore)
         layers = probe_layers(jail)
         require_layers(layers)
         if packages:
             close_files()
+        if restore:
+            jail, reason = _check_restorer(jail, layers)
         redirect_output()
     except (JailError, PackageError) as error:
         _send(control, {"error": str(error), "layers": [asdict(layer) for layer in layers]})
         os._exit(1)
     myself = os.pidfd_open(os.getpid())
+    hello: dict[str, Any] = {"layers": [asdict(layer) for layer in layers]}
+    hello["policy"] = POLICY_VERSION
     _send(
         control,
-        {"hello": {"layers": [asdict(layer) for layer in layers], "policy": POLICY_VERSION}},
-        (myself,),
+        {"hello": hello | ({"no_restorer": reason} if reason else {})},
+        (myself,) if jail.restorer is None else (myself, jail.restorer.host.fileno()),
     )
     os.close(myself)
+    if jail.restorer is not None:
+        jail.restorer.host.close()
     _Server(control, runtime, jail).serve()
+
+
+def _check_restorer(jail: ZygoteJail, layers: tuple[Layer, ...]) -> tuple[ZygoteJail, str]:
+    """Return the jail, without a restorer that cannot work, and the reason."""
+    restorer = jail.restorer
+    if restorer is None:
+        return jail, jail.notes.get("restore", "there is no filter of system calls")
+    try:
+        reason = restorer.probe()
+    except OSError as error:
+        reason = str(error)
+    for layer in layers:
+        if layer.name == "violation_names" and not layer.on:
+            reason = f"the filter of system calls has no listener: {layer.detail}"
+    if not reason:
+        return jail, ""
+    restorer.kill()
+    return replace(jail, restorer=None), reason
 
 
 def _send(control: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
@@ -116,6 +149,10 @@ class _Server:
         listener_socket = self._jail.listener_socket
         listeners = -1 if listener_socket is None else listener_socket.fileno()
         self._poll.register(control, select.POLLIN)
+        restorer = -1
+        if self._jail.restorer is not None:
+            restorer = os.pidfd_open(self._jail.restorer.pid)
+            self._poll.register(restorer, select.POLLIN)
         if listeners >= 0:
             self._poll.register(listeners, select.POLLIN)
         while True:
@@ -128,6 +165,8 @@ class _Server:
                     self._handle_stopped_call(self._by_listener[fd], events)
                 elif fd in self._by_pidfd:
                     self._reap(self._by_pidfd[fd])
+                elif fd == restorer:
+                    os._exit(1)  # its workers died with it
 
     def _request(self) -> None:
         size = array.array("i").itemsize
@@ -186,12 +225,33 @@ class _Server:
         try:
             self._control.detach()
             signal.signal(PLACE_SIGNAL, self._runtime.report_place)
+            restorer = self._jail.restorer
+            if restorer is not None and not restorer.hand_over(
+                wire_fd, message["fork"], message["cpu"]
+            ):
+                self._serve_repeatedly(restorer, message, wire_fd)
             wire = Wire(enter_worker_jail(self._jail, wire_fd, message["memory"], message["cpu"]))
             wire.send(Kind.READY, b"[]")
             self._runtime.serve(wire)
         finally:
             # No unwinding, no __del__, no atexit: no more code of the script runs.
             os._exit(0)
+
+    def _serve_repeatedly(
+        self, restorer: Restorer, message: dict[str, Any], wire_fd: int
+    ) -> NoReturn:
+        """Serve runs, after each of which the restorer puts this process back to its mark."""
+        restorer.reserve_room()
+        cpu = message["cpu"]
+        sock = confine_worker(self._jail, wire_fd, message["memory"], cpu, _LIFETIMES * cpu)
+        lock_down(self._jail, traced=True)
+        self._runtime.warm()
+        wire = Wire(sock)
+        restorer.reach_mark()
+        # From here after each restoring, too. The restorer has announced this worker.
+        self._runtime.serve(wire)
+        restorer.reach_mark()
+        os._exit(1)  # never: it is stopped until it is restored or killed
 
     def _take_listener(self) -> None:
         """Receive the listener of a worker that has entered its jail."""

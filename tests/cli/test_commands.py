@@ -133,7 +133,9 @@ def test_doctor_prints_text_by_default(command: Any) -> None:
     assert done.out.startswith(f"ptc {ptc.__version__}, ")
     assert "seccomp\ton, required\ton, optional\t" in done.out
     last = "{}: ok, every required kernel layer confines scripts on this machine\n"
-    assert last.format("jail") + last.format("process") + "engine wasm " in done.out
+    levels = last.format("jail") + last.format("process")
+    assert levels + "reuse_workers (off by default): " in done.out
+    assert "\nengine wasm " in done.out
 
 
 def test_help_shows_examples_and_lists_commands_of_packages(command: Any) -> None:

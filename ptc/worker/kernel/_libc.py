@@ -128,6 +128,18 @@ def fork() -> int:
     return pid
 
 
+def tune_malloc(parameter: int, value: int) -> None:
+    """Set a parameter of the allocator, by its number in malloc.h."""
+    _LIBC.mallopt(parameter, value)
+
+
+def allocate_once(size: int) -> None:
+    """Allocate `size` bytes and release them again: the allocator keeps their address space."""
+    library = ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.free(ctypes.c_void_p(library.malloc(ctypes.c_size_t(size))))
+
+
 def parent_death_signal() -> int:
     """Return the signal this process receives when its parent dies, 0 for none."""
     value = ctypes.c_int()

@@ -36,6 +36,14 @@ KILL = 0x80000000
 NOTIFY = 0x7FC00000
 ERRNO = 0x00050000
 ALLOW = 0x7FFF0000
+TRACE = 0x7FF00000
+MARK = 24
+"""Number of sched_yield on x86-64: the call at which a worker that can be restored stops for its
+tracer. A script that makes it stays stopped until its run is over."""
+MARK_MESSAGE = 1
+"""Value that the filter reports to the tracer for `MARK`; 0 for any other call."""
+_UNDETECTED = frozenset({"brk", "madvise", "mprotect", "mremap", "rt_sigreturn"})
+"""Calls whose effects nobody could find in a worker afterwards; its tracer learns of them."""
 
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45
@@ -238,6 +246,18 @@ def _send_listener_rules(notice_fd: int) -> list[_Rule]:
     ]
 
 
+def _traced_rule(rule: _Rule) -> _Rule:
+    """Change a rule for a worker that can be restored."""
+    name, answer, checks = rule
+    if name in _UNDETECTED:
+        return name, TRACE, checks
+    if name == "clock_gettime":
+        # Not the clocks of the process and its thread: they count earlier runs.
+        return name, answer, [*checks, [_low(0), _Instruction(_EQUAL, 2, _FAIL, 0)],
+                              [_low(0), _Instruction(_EQUAL, 3, _FAIL, 0)]]  # fmt: skip
+    return rule
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A filter program, ready to be installed."""
@@ -294,7 +314,9 @@ def available(table: Machine) -> str:
     return ""
 
 
-def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
+def build(
+    table: Machine, wire_fd: int, notice_fd: int | None = None, *, traced: bool = False
+) -> Filter:
     """Assemble the filter of a worker whose only socket is `wire_fd`.
 
     Args:
@@ -302,10 +324,13 @@ def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
         wire_fd: Descriptor number of the wire.
         notice_fd: Descriptor number of the socket on which the worker sends its listener; None for
             the filter that kills without reporting the call.
+        traced: True for a worker that can be restored: its tracer learns of some calls.
     """
     notifies = notice_fd is not None
     refusal = NOTIFY if notifies else KILL
     rules = _rules(wire_fd) + (_send_listener_rules(notice_fd) if notice_fd is not None else [])
+    if traced:
+        rules = [_traced_rule(rule) for rule in rules]
     program = [
         _Instruction(_LOAD, _OFFSET_ARCH),
         # int 0x80 and 32-bit arm have another architecture value and other numbers.
@@ -317,6 +342,8 @@ def build(table: Machine, wire_fd: int, notice_fd: int | None = None) -> Filter:
     ]
     for name, answer, checks in rules:
         program += _block(table.numbers[name], answer, checks, refusal)
+    if traced:
+        program += _block(MARK, TRACE | MARK_MESSAGE, [], refusal)
     program.append(_Instruction(_RETURN, refusal))
     code = b"".join(
         struct.pack("=HBBI", step.code, step.if_true, step.if_false, step.constant)

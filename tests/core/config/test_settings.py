@@ -150,6 +150,7 @@ EFFECTS: dict[str, tuple[str, Callable[[Session], Any], Any]] = {
     ),
     "model": ('model = "openai:gpt-5"', lambda s: "generate_object" in s.tool_names(), True),
     "engine": ('engine = "wasm"', lambda s: s.engine.split()[0], "wasm"),
+    "reuse_workers": ("reuse_workers = true", lambda s: pool_of(s)._restore, "1"),
     "isolation": ('isolation = "process"', lambda s: pool_of(s)._isolation, "process"),
     "untrusted": ('untrusted = "mark"', lambda s: s.untrusted, "mark"),
     "unprotected": (

@@ -1,0 +1,107 @@
+"""The restorer as a process, and the option that turns it on."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ptc import BlockingSession, Session, UsageError
+from ptc._workers import _zygote
+from tests.core.pools import pool_of
+from tests.worker.restore.hostile import attacked, children, worker_pids
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.usefixtures("nothing_left"),
+    pytest.mark.skipif(
+        sys.platform != "linux" or platform.machine() != "x86_64",
+        reason="workers are restored on Linux and x86-64 only",
+    ),
+]
+
+
+def restorer_of(session: Session) -> int:
+    zygote = pool_of(session)._zygote
+    assert zygote is not None
+    (pid,) = [pid for pid in children(zygote.pid) if pid not in worker_pids(session)]
+    return pid
+
+
+async def test_death_of_the_restorer_costs_no_run() -> None:
+    async with attacked() as attack:
+        assert (await attack.session.program(source="1 + 1")).value == 2
+        os.kill(restorer_of(attack.session), signal.SIGKILL)
+        assert (await attack.session.program(source="1 + 2")).value == 3
+        await attack.settle()
+        assert attack.counts()["images"] >= 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="reads the files of the restorer, which root may")
+async def test_restorer_holds_no_file_of_the_host() -> None:
+    async with attacked() as attack:
+        assert (await attack.session.program(source="1 + 1")).value == 2
+        await attack.settle()
+        pid = restorer_of(attack.session)
+        folder = Path(f"/proc/{pid}/fd")
+        kinds = {os.readlink(entry).partition(":")[0] for entry in folder.iterdir()}
+        files = {kind for kind in kinds if not kind.startswith("/proc")}
+        assert files <= {"socket", "anon_inode"}
+        assert Path(f"/proc/{pid}/environ").read_bytes() in {b"", b"PYTHONHASHSEED=0\0"}
+
+
+async def test_workers_are_forked_where_they_cannot_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = _zygote.Zygote._message
+
+    def refused(self: _zygote.Zygote, said: dict[str, Any], fds: list[int]) -> None:
+        if "hello" in said:
+            said["hello"]["no_restorer"] = "this kernel is older than 6.7"
+            os.close(fds.pop())
+        message(self, said, fds)
+
+    monkeypatch.setattr(_zygote.Zygote, "_message", refused)
+    with caplog.at_level(logging.WARNING, logger="ptc"):
+        async with Session(tmp_path, toolsets=(), workers=1, reuse_workers=True) as session:
+            await session.warm_up()
+            assert pool_of(session).reuse_problem == "this kernel is older than 6.7"
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "ptc"]
+    assert line == "workers are not reused on this machine: this kernel is older than 6.7"
+
+
+async def test_worker_serves_several_runs(tmp_path: Path) -> None:
+    async with Session(tmp_path, toolsets=(), workers=1, reuse_workers=True) as session:
+        for number in range(5):
+            assert (await session.program(source=f"{number}")).value == number
+            assert (await session.program(source="1 // 0")).status == "failed"
+        zygote = pool_of(session)._zygote
+        assert zygote is not None
+        restorer = zygote._shared.zygote.restorer
+        assert restorer is not None
+        assert restorer.report()["restored"] >= 5
+
+
+async def test_worker_is_forked_for_each_run_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PTC_TEST_RESTORE", raising=False)
+    async with Session(tmp_path, toolsets=(), workers=1) as session:
+        await session.warm_up()
+        zygote = pool_of(session)._zygote
+        assert zygote is not None
+        assert zygote._shared.zygote.restorer is None
+
+
+def test_reuse_is_refused_where_it_has_no_meaning() -> None:
+    pytest.importorskip("numpy")
+    with pytest.raises(UsageError, match="cannot be combined with packages"):
+        Session(toolsets=(), reuse_workers=True, packages=["numpy"])
+    with pytest.raises(UsageError, match="True or False"):
+        BlockingSession(toolsets=(), reuse_workers=1)  # type: ignore[arg-type]  # the error

@@ -14,6 +14,11 @@ from opentelemetry.sdk.trace.sampling import Sampler
 from ptc import Telemetry
 
 
+def _value_of(point: Any) -> Any:
+    """Value of a point of a counter, or the number of values of a histogram."""
+    return point.value if hasattr(point, "value") else point.count
+
+
 class Recorded:
     """Providers in memory."""
 
@@ -44,7 +49,7 @@ class Recorded:
         if data is None:
             return []
         return [
-            (dict(point.attributes or {}), point.value if hasattr(point, "value") else point.count)
+            (dict(point.attributes or {}), _value_of(point))
             for resource in data.resource_metrics
             for scope in resource.scope_metrics
             for metric in scope.metrics

@@ -42,18 +42,21 @@ class Collector(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Collector
+    @property
+    def collector(self) -> Collector:
+        assert isinstance(self.server, Collector)
+        return self.server
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        if self.server.hangs:
-            self.server.ended.wait(60)
+        if self.collector.hangs:
+            self.collector.ended.wait(60)
         traces = self.path == "/v1/traces"
         message = ExportTraceServiceRequest() if traces else ExportMetricsServiceRequest()
         message.ParseFromString(body)
-        (self.server.traces if traces else self.server.metrics).append(message)
+        (self.collector.traces if traces else self.collector.metrics).append(message)
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()

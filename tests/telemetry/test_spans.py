@@ -133,6 +133,7 @@ async def test_resumed_run_is_linked_and_repeats_no_span(tmp_path: Path) -> None
         assert (await made.resume("r")).ok
     earlier, later = first.span("invoke_workflow"), second.span("invoke_workflow")
     assert [link.context.span_id for link in later.links] == [span_id(earlier)]
+    assert earlier.context is not None
     assert [link.context.trace_id for link in later.links] == [earlier.context.trace_id]
     assert [span.name for span in second.spans("execute_tool")] == ["execute_tool pay"]
     assert parent_id(first.span("ptc.approval")) == span_id(first.span("execute_tool pay"))

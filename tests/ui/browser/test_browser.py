@@ -133,7 +133,7 @@ def test_page_of_another_origin_cannot_decide(site: Site, chromium: Any, signed_
             self.end_headers()
             self.wfile.write(b"<!doctype html><title>other</title>")
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Other)

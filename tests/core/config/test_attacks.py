@@ -6,6 +6,7 @@ import importlib.util
 import os
 import py_compile
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,11 @@ async def test_cached_bytecode_beside_a_tools_file_is_ignored(root: Path) -> Non
         assert (await session.tool("own")).value == "own"
 
 
-def test_module_beside_a_tools_file_is_not_imported(root: Path) -> None:
+def test_module_beside_a_tools_file_is_not_imported(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # `ptc extract --schema MODULE:NAME` of another test adds the current folder in this process.
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder])
     (root / "helpers_of_nobody.py").write_text("raise AssertionError('executed')\n")
     (root / "tools.py").write_text("import helpers_of_nobody\n")
     (root / "ptc.toml").write_text('tools = ["tools.py"]\n')

@@ -36,9 +36,10 @@ _SIGSYS = getattr(signal, "SIGSYS", -1)  # Windows has it not, and no processes
 _CHUNK = 65_536
 """Bytes per read. Above 128 KiB malloc maps new pages for each buffer: 8 us per frame."""
 
-BUSY_POLLS = 30
-"""Polls of the socket after an answer, about 20 us: a script that calls one tool after the other
-sends its next call within 15 us, and two iterations of the event loop cost 25 us."""
+BUSY_POLLS = 90
+"""Polls of the socket after an answer, 30 to 60 us: a script that calls one tool after the other
+sends its next call within 15 us, on a slow machine 50, and two iterations of the event loop cost
+25."""
 _BUSY_POLLS_IN_A_ROW = 32
 """Successful busy-polls before the event loop runs again."""
 _CHUNKS_IN_A_ROW = 8

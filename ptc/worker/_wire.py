@@ -18,9 +18,10 @@ from .._wire._protocol import Decoder, Kind, encode
 __all__ = ["Wire", "timer_body"]
 
 _CHUNK = 65_536
-_POLLS = 40
-"""Polls of the socket before the process sleeps: about 20 us. On two cores a round trip took
-13 us with 20 polls or more, 44 us with none (asyncio in the host, medians)."""
+_POLLS = 120
+"""Polls of the socket before the process sleeps: 40 to 80 us, as long as two processes take to wake
+on a slow machine, where 40 polls missed the answers: an awaited call took 198 us there with 40
+polls, 93 with 120."""
 _NOT_BLOCKING: int = getattr(socket, "MSG_DONTWAIT", 0)  # a guest has no sockets, and never polls
 _BATCH_BYTES = 32_768
 """Queued bytes that are sent without waiting for the script to become idle, so that a script which

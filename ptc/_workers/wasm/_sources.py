@@ -16,8 +16,9 @@ from typing import Final
 __all__ = ["digest_of_sources", "worker_sources"]
 
 _OWN: Final = (
-    "errors.py", "_facts.py", "_policy_modules.py", "_protected.py", "_refused_names.py",
-    "_language", "_records/__init__.py", "_records/_limits.py", "_records/_limits_data.py", "_wire",
+    "errors.py", "_dataclass.py", "_facts.py", "_policy_modules.py", "_protected.py",
+    "_refused_names.py", "_language", "_records/__init__.py", "_records/_limits.py",
+    "_records/_limits_data.py", "_wire",
     "worker/*.py", "worker/_modules", "worker/guest",
 )  # fmt: skip
 """Files and folders of this package. Those of the process worker alone are never imported."""

@@ -22,6 +22,7 @@ NOT_EXECUTED = {
     r"gh |ollama|llama-server|vllm|export SOURCE": "needs software of others",
     r"ptc (generate|extract)|cd samples/data|\w+_BASE_URL": "needs a model; tests/models has them",
     r"ptc (worker|ui)|PTC_LOG\w+=\w+ .*ptc worker": "serves; tests/core/queue and tests/ui",
+    r"ptc run .*--watch": "serves; tests/cli/test_top.py",
     r"ptc mcp(?!.*--(print-config|new-token))": "serves; tests/bindings/test_mcp_command.py",
     r"ptc (submit|wait|tenant)|export": "needs a server; tests/core/queue/test_day.py",
     r"ptc verify": "runs the checks of the reader; tests/cli/test_verify.py",

@@ -48,14 +48,18 @@ _F_GETPATH: Final = 50
 class Folder(Protocol):
     """A folder that was opened. A context manager that closes it."""
 
-    def __enter__(self) -> Self: ...
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
     @property
     def place(self) -> str:
@@ -121,7 +125,7 @@ class Folder(Protocol):
         """Make new names survive a failure of the machine, where the system can (fsync(2))."""
 
 
-class PosixFolder:
+class PosixFolder(Folder):
     """A folder by its descriptor."""
 
     __slots__ = ("_path", "fd")
@@ -135,17 +139,6 @@ class PosixFolder:
         """
         self.fd = fd
         self._path = path
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def place(self) -> str:

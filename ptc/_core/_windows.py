@@ -19,9 +19,10 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from ._folder import Folder
+
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
+    pass
 
 __all__ = [
     "WindowsFolder",
@@ -143,7 +144,7 @@ def _check(handle: int, path: str, *, folder: bool) -> None:
         raise OSError(errno.ELOOP, f"its path is {found!r}; use that name", path)
 
 
-class WindowsFolder:
+class WindowsFolder(Folder):
     """A folder by its handle, which keeps others from renaming it, and its path."""
 
     __slots__ = ("_handle", "_path")
@@ -157,17 +158,6 @@ class WindowsFolder:
         """
         self._handle = handle
         self._path = path
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def place(self) -> str:

@@ -56,7 +56,7 @@ class Restorer:
         try:
             ours.settimeout(_SECONDS)
             _libc.prctl(_libc.PR_SET_DUMPABLE, 1)
-            # Where Yama allows tracing by ancestors only. Other kernels do not know it.
+            # Yama may allow tracing by ancestors only. Kernels without it refuse this request.
             with contextlib.suppress(OSError):
                 _libc.prctl(_PR_SET_PTRACER, self.pid)
             fds = array.array("i", [tracker, wire, theirs.fileno()])

@@ -30,10 +30,10 @@ from ptc import (
 )
 from ptc._core._reactor import current_reactor
 from ptc._wire._protocol import State
-from ptc._workers import _spawn
 from ptc._workers._process import ProcessWorker
 from ptc._workers._zygote import Hello, Zygote
 from tests.core.pools import pool_of
+from tests.core.zygotes import start_zygotes_through
 
 from ..ready_session import ready_session, wait_until_full
 
@@ -444,21 +444,7 @@ FAULTY = Path(__file__).parent / "faulty_zygote.py"
 async def test_zygote_that_cannot_fork_reports_why_and_continues(
     tmp_path: Path, fault: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = _spawn._open_process
-
-    def faulty(*arguments: Any) -> Any:
-        """The real process, but for its first arguments."""
-        real = subprocess.Popen
-
-        def started(command: list[str], **options: Any) -> Any:
-            planted = [str(FAULTY), fault, "2-7"]
-            return real([*command[:4], *planted, *command[4:]], **options)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(subprocess, "Popen", started)
-            return opened(*arguments)
-
-    monkeypatch.setattr(_spawn, "_open_process", faulty)
+    start_zygotes_through(monkeypatch, FAULTY, fault, "2-7")
     async with ready_session(tmp_path, workers=1) as session:
         pid, outcomes = zygote_pid(session), set()
         for limits in (None, Limits(max_memory_bytes=64 << 20)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import marshal  # noqa: TID251  # the test makes what a compromised compiler would have made
 import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from ptc import BlockingSession, Limits, RunEvent, RunResult, Session, Violation
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
 from ptc._wire._protocol import Kind, encode
-from ptc._workers import _spawn
+from tests.core.zygotes import start_zygotes_through
 
 pytestmark = [
     pytest.mark.anyio,
@@ -59,19 +58,7 @@ UNSEALED_ZYGOTE = Path(__file__).parent / "unsealed_zygote.py"
 @pytest.fixture(autouse=True)
 def use_unsealed_zygote(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start zygotes through `unsealed_zygote.py`."""
-    opened = _spawn._open_process
-
-    def unsealed(*arguments: Any) -> Any:
-        real = subprocess.Popen
-
-        def started(command: list[str], **options: Any) -> Any:
-            return real([*command[:4], str(UNSEALED_ZYGOTE), *command[4:]], **options)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(subprocess, "Popen", started)
-            return opened(*arguments)
-
-    monkeypatch.setattr(_spawn, "_open_process", unsealed)
+    start_zygotes_through(monkeypatch, UNSEALED_ZYGOTE)
 
 
 @tool

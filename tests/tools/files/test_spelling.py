@@ -8,7 +8,7 @@ import pytest
 
 from ptc_tools.files._spelling import beneath, is_absolute
 
-ROOT = PureWindowsPath("C:\\work\\tree")
+ROOT = PureWindowsPath("C:\\srv\\tree")
 
 
 @pytest.mark.parametrize(
@@ -17,18 +17,18 @@ ROOT = PureWindowsPath("C:\\work\\tree")
         ("a\\b", "a/b"),
         ("a/b\\", "a/b/"),
         ("..\\a", "../a"),
-        ("C:\\work\\tree", "."),
-        ("C:\\work\\tree\\a\\b", "a/b"),
-        ("c:/WORK/tree/a/", "a/"),
-        ("C:\\work\\tree2\\a", None),
-        ("C:\\work", None),
-        ("D:\\work\\tree\\a", None),
+        ("C:\\srv\\tree", "."),
+        ("C:\\srv\\tree\\a\\b", "a/b"),
+        ("c:/SRV/tree/a/", "a/"),
+        ("C:\\srv\\tree2\\a", None),
+        ("C:\\srv", None),
+        ("D:\\srv\\tree\\a", None),
         ("C:a", None),
         ("C:", None),
-        ("\\work\\tree\\a", None),
-        ("/work/tree/a", None),
+        ("\\srv\\tree\\a", None),
+        ("/srv/tree/a", None),
         ("\\\\server\\share\\a", None),
-        ("\\\\?\\C:\\work\\tree\\a", None),
+        ("\\\\?\\C:\\srv\\tree\\a", None),
         ("\\\\.\\pipe\\a", None),
         ("//server/share/a", None),
     ],
@@ -39,5 +39,5 @@ def test_path_of_windows_is_relative_to_the_root_or_refused(path: str, inner: st
 
 
 def test_backslash_is_a_character_of_a_name_elsewhere() -> None:
-    assert beneath(PurePosixPath("/work"), "a\\b", windows=False) == "a\\b"
+    assert beneath(PurePosixPath("/srv"), "a\\b", windows=False) == "a\\b"
     assert not is_absolute("C:\\a", windows=False)

@@ -8,7 +8,6 @@ After each run the restorer compares the worker with its image.
 from __future__ import annotations
 
 import marshal  # noqa: TID251  # the harness makes what a compromised compiler would have made
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,10 +19,10 @@ import pytest
 from ptc import RunResult, Session
 from ptc._runs._code_cache import CachedCode
 from ptc._tools._table import ToolTable
-from ptc._workers import _spawn
 from ptc._workers._process import ProcessWorker
 from ptc._workers._restore import RestorerClient
 from tests.core.pools import pool_of
+from tests.core.zygotes import start_zygotes_through
 
 __all__ = [
     "ATTACKER",
@@ -94,20 +93,8 @@ def stop():
 @contextmanager
 def compare_and_unseal() -> Iterator[None]:
     """Start zygotes through `unsealed_zygote.py`, with a restorer that compares."""
-    opened = _spawn._open_process
-
-    def unsealed(*arguments: Any) -> Any:
-        real = subprocess.Popen
-
-        def started(command: list[str], **options: Any) -> Any:
-            return real([*command[:4], str(UNSEALED_ZYGOTE), *command[4:]], **options)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(subprocess, "Popen", started)
-            return opened(*arguments)
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_spawn, "_open_process", unsealed)
+        start_zygotes_through(patch, UNSEALED_ZYGOTE)
         patch.setenv("PTC_TEST_RESTORE", "2")
         yield
 

@@ -126,7 +126,13 @@ async def test_limit_of_a_tenant_counts_runs_on_the_other_engine(fleet: Fleet) -
     async with fleet.session() as session:
         await session.set_tenant("shop", max_running=1)
         held = await session.submit(source=STEPS, inputs={"ms": [1, 60_000]}, tenant="shop")
+
+        async def has_recorded_the_first_call() -> bool:
+            return any(call.end for call in (await session.history.recorded(held)).calls)
+
         await until(lambda: len([line for line in fleet.lines() if "start" in line]) == 2)
+        # Until its result is stored, another worker would make the first call again.
+        await until(has_recorded_the_first_call)
         first.kill()
         fleet.start(lease=1)  # which has the entry of the run moved to the other engine
 

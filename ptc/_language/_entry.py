@@ -176,17 +176,16 @@ def bind_value(tree: ast.Module) -> None:
         if value is not None:
             body[at + 1 : at + 1] = [place, _assign(TOP_LEVEL_VALUE, value, last)]
         elif isinstance(last, ast.Assign):  # to an item or an attribute
-            last.targets.append(ast.Name(TOP_LEVEL_VALUE, ast.Store()))
+            target = ast.Name(TOP_LEVEL_VALUE, ast.Store())
+            last.targets.append(ast.copy_location(target, last))
             body.insert(at, place)
     _insert_first(tree, _assign(TOP_LEVEL_VALUE, ast.Constant(None), tree.body[0]))
-    ast.fix_missing_locations(tree)
 
 
 def keep_source(tree: ast.Module, source: str) -> None:
     """Make a script that shows tracebacks hold its source: a worker with cached code has none."""
     if tree.body and any(word in source for word in _SHOWS_TRACEBACKS):
         _insert_first(tree, _assign(SOURCE, ast.Constant(source), tree.body[0]))
-        ast.fix_missing_locations(tree)
 
 
 _SHOWS_TRACEBACKS: Final = ("traceback", "logging", "exc_info")
@@ -204,17 +203,32 @@ def note_returns(tree: ast.Module) -> None:
     if run is None:
         return
     found = False
-    for node in [*_nodes_of(run), run]:
-        for _, value in ast.iter_fields(node):
-            if not isinstance(value, list) or (isinstance(node, _SCOPES) and node is not run):
-                continue
-            for at in reversed(range(len(value))):
-                if isinstance(value[at], ast.Return):
-                    found = True
-                    value.insert(at, _assign(RETURN_PLACE, _place_of(value[at]), value[at]))
+    todo = [run.body]
+    while todo:
+        body = todo.pop()
+        for at in reversed(range(len(body))):
+            statement = body[at]
+            if isinstance(statement, ast.Return):
+                found = True
+                body.insert(at, _assign(RETURN_PLACE, _place_of(statement), statement))
+            elif not isinstance(statement, _SCOPES):
+                todo += _bodies_of(statement)
     if found:
         _insert_first(run, ast.copy_location(ast.Global([RETURN_PLACE]), run.body[0]))
-        ast.fix_missing_locations(run)
+
+
+def _bodies_of(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements in a statement, at every depth of handlers and cases."""
+    for name in _BODIES.intersection(node._fields):
+        parts = getattr(node, name)
+        if name in {"handlers", "cases"}:
+            for part in parts:
+                yield part.body
+        else:
+            yield parts
+
+
+_BODIES: Final = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 
 
 def final_assignments(tree: ast.Module) -> list[ast.Assign | ast.AnnAssign | ast.AugAssign]:
@@ -286,7 +300,8 @@ def _as_value(target: ast.expr | None) -> ast.expr | None:
 
 
 def _assign(name: str, value: ast.expr, like: ast.stmt) -> ast.Assign:
-    return ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), like)
+    made = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), like)
+    return ast.fix_missing_locations(made)
 
 
 def _place_of(node: ast.stmt) -> ast.Constant:

@@ -427,6 +427,8 @@ class Run:
 
 async def _encode(result: RunResult) -> bytes:
     """Encode a result as `RunResult.to_json` does, some calls at a time."""
+    if len(result.calls) <= _CALLS_AT_ONCE:
+        return _json.dumps_unchecked(result)
     parts = []
     for start in range(0, len(result.calls), _CALLS_AT_ONCE):
         if start:

@@ -23,7 +23,7 @@ from ..errors import ToolError
 from ..journal._journal import CallEnd, CallRow
 from ._record_filter import RecordFilter
 
-__all__ = ["CallOutcome", "Occurrences", "OpenCall"]
+__all__ = ["CallOutcome", "Occurrence", "Occurrences", "OpenCall"]
 
 _NO_FILTER = RecordFilter()
 _CACHED_BYTES = 1_024
@@ -83,8 +83,8 @@ class OpenCall:
     """Validated arguments: approved, cached, recorded and executed. None before validation."""
     digest: str = ""
     """Digest of tool and validated arguments."""
-    occurrence: int = 0
-    """Number among equal calls of its caller, from 1; 0: not counted yet."""
+    occurrence: Occurrence | None = None
+    """Number among equal calls of its caller; None: it has none."""
 
     approved: bool = False
     """True if it required approval and was approved."""
@@ -407,10 +407,31 @@ class OpenCall:
         self._key = key
 
 
+@dataclass(slots=True)
+class Occurrence:
+    """Number of a call among equal ones. It outlives the call, which may be large."""
+
+    call: OpenCall | None
+    """The call; None: it was forgotten."""
+    identity: str = ""
+    """Its identity, once it was forgotten."""
+    number: int = 0
+    """Number among equal calls, from 1; 0: not counted yet."""
+
+    def forget_call(self) -> None:
+        """Keep only the identity of the call."""
+        if self.call is not None:
+            self.identity, self.call = self.call.identity() or "", None
+
+    def read_identity(self) -> str:
+        """Return the identity of the call."""
+        return self.identity if self.call is None else self.call.identity() or ""
+
+
 class Occurrences:
     """Numbers of equal calls of one caller: the first, the second ...
 
-    Digests are computed when the first key of a tool is needed: most calls need none.
+    Equal calls are counted when the first key of a tool is needed: most calls need none.
     """
 
     def __init__(self, key_run: str | None = None) -> None:
@@ -420,24 +441,27 @@ class Occurrences:
             key_run: Run to which the keys of the calls belong; None: the run that makes them.
         """
         self.key_run = key_run
-        self._calls: dict[str, list[OpenCall]] = {}
+        self._waiting: dict[str, list[Occurrence]] = {}
         self._counted: dict[str, Counter[str]] = {}
 
     def add(self, call: OpenCall) -> None:
         """Add a call. Calls are added in the order in which they are made."""
-        self._calls.setdefault(call.call.name, []).append(call)
+        call.occurrence = Occurrence(call)
+        self._waiting.setdefault(call.call.name, []).append(call.occurrence)
 
     def number(self, call: OpenCall) -> int:
         """Return the number of `call` among equal calls, from 1."""
-        if not call.occurrence:
-            waiting = self._calls.get(call.call.name, [])
+        occurrence = call.occurrence
+        assert occurrence is not None  # noqa: S101  # the call was added
+        if not occurrence.number:
+            waiting = self._waiting[call.call.name]
             counted = self._counted.setdefault(call.call.name, Counter())
             for earlier in waiting:
-                identity = earlier.identity() or ""
+                identity = earlier.read_identity()
                 counted[identity] += 1
-                earlier.occurrence = counted[identity]
+                earlier.number = counted[identity]
             waiting.clear()
-        return call.occurrence
+        return occurrence.number
 
 
 def _compute_key(call: OpenCall) -> str | None:

@@ -180,7 +180,9 @@ class DirectCalls:
             with anyio.CancelScope(shield=True):
                 if result is None and not recorder.pending:
                     dispatch.record_cancellation(call)
-                await journal.finish(recorder, result, [call, *dispatch.calls_below([call])])
+                await journal.finish(
+                    recorder, result, [call, *dispatch.calls_below(1, call.call.run_id)]
+                )
 
     def _open(
         self,

@@ -12,7 +12,7 @@ error; no exception is raised.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -212,13 +212,13 @@ class Dispatch:
             budget.charge_recorded(call.call.name)
         self._execution.count_recorded(call.path, call.call.name, row.end, row.attempt)
 
-    def calls_below(self, calls: Sequence[OpenCall]) -> list[OpenCall]:
-        """List the calls that tools made for these calls of the script, under any host."""
+    def calls_below(self, count: int, run_id: str | None) -> list[OpenCall]:
+        """List the calls that tools made for the first `count` calls, under any host."""
         found = dict(self.nested)
         recorded = self.recorder.nested.recorded if self.recorder is not None else {}
         for path, row in recorded.items():
-            if path not in found and int(path.partition(".")[0]) <= len(calls):
-                found[path] = read_call(row, calls[0].call.run_id)
+            if path not in found and int(path.partition(".")[0]) <= count:
+                found[path] = read_call(row, run_id)
         return list(found.values())
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:

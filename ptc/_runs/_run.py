@@ -418,7 +418,7 @@ class Run:
         failure = Failure(
             violation.code,
             message,
-            line=self._calls.last_line(),
+            line=self._calls.calls.last_line(),
             hint=self._calls.last_call(),
             syscall=violation.syscall,
         )

@@ -55,7 +55,7 @@ class CallScheduler:
         self._dispatch = dispatch
         self._most = most
         self._on_finish = on_finish
-        self.suspended: set[int] = set()
+        self.suspended: dict[int, OpenCall] = {}
         """Calls that await a decision."""
         self._stopped = False
         self._woken = anyio.Event()
@@ -82,7 +82,7 @@ class CallScheduler:
 
     def cancel(self, number: int) -> int:
         """Cancel a call, running or not; return the number of cancelled calls not running."""
-        self.suspended.discard(number)
+        self.suspended.pop(number, None)
         scope = self._scopes.get(number)
         if scope is not None:
             scope.cancel()
@@ -220,7 +220,7 @@ class CallScheduler:
                     async with self._heavy:
                         await anyio.lowlevel.checkpoint()
         except SuspendedError:
-            self.suspended.add(number)
+            self.suspended[number] = call
         finally:
             del self._scopes[number]
             dispatch.emit("tool_finished", call)

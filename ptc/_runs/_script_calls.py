@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Final
 
 from .._calls._call import OpenCall
@@ -15,12 +14,12 @@ from .._tools._tool_result import ToolResult
 from .._wire._protocol import Call, Kind, ProtocolError
 from .._workers._worker import Worker
 from ._breaches import arguments_too_large, unmatched_failure
+from ._call_list import CallList
 from ._clocks import Clocks
 from ._outcome import Outcome
 from ._program import Program
 from ._replay import Replay
 from ._scheduler import CallScheduler
-from ._turns import Turns
 
 __all__ = ["HELD_BYTES", "ScriptCalls"]
 
@@ -55,12 +54,10 @@ class ScriptCalls:
         self._outcome = outcome
         self._clocks = clocks
         self._ids: set[int] = set()
-        self._numbers: list[int] = []
         self._unanswered: set[int] = set()
         self.worker: Worker | None = None
         """The worker that runs the script."""
-        self.calls: list[OpenCall] = []
-        """All calls of the script, in order."""
+        self.calls = CallList()
         self.held_bytes = 0
         """Memory that the arguments of unfinished calls hold."""
         self.scheduler = CallScheduler(dispatch, program.limits.max_in_flight, self._finish)
@@ -87,10 +84,9 @@ class ScriptCalls:
             msg = f"call {call.id} repeats the number of an earlier call"
             raise ProtocolError(msg)
         self._ids.add(call.id)
-        self._numbers.append(call.id)
         self._outcome.events.note_call()
         open_call = self._open(call, size)
-        self.calls.append(open_call)
+        self.calls.add(open_call)
         most = self._limits.max_tool_calls
         if len(self.calls) > most + min(10 * most + _REJECTED_CALLS, _MAX_CALLS_QUEUED):
             self._outcome.exceed("max_tool_calls", len(self.calls))
@@ -141,6 +137,8 @@ class ScriptCalls:
             self._reply(number, call, result)
         if not self._is_held(number):
             self._release(call)
+        if result is not None:
+            self.calls.settle(call)
         self._ping_if_idle()
 
     def _reply(self, number: int, call: OpenCall, result: ToolResult) -> None:
@@ -180,7 +178,7 @@ class ScriptCalls:
     def _only_suspended(self) -> bool:
         """Return True if every call that the script awaits is suspended."""
         suspended = self.scheduler.suspended
-        return bool(suspended) and suspended == self._unanswered
+        return bool(suspended) and suspended.keys() == self._unanswered
 
     def _ping_if_idle(self) -> None:
         """If only suspended calls are unanswered, ask the script whether it waits for more."""
@@ -208,18 +206,17 @@ class ScriptCalls:
         elif earlier.allows_new:
             self._release_held(recorder, earlier)
         else:
-            held = self.calls[_top(earlier.held[0]) - 1]
+            held = self.calls.open[_top(earlier.held[0])]
             self._outcome.finish("failed", unmatched_failure(earlier, held.call.line or 0))
 
     def _release_held(self, recorder: RunRecorder, earlier: EarlierCalls) -> None:
         """Execute the new effects that were held, and the calls that wait for their results."""
         earlier.held.clear()
         recorder.nested.release_makings()
-        suspended, self.scheduler.suspended = self.scheduler.suspended, set()
-        for call, number in zip(self.calls, self._numbers, strict=True):
-            if number in suspended:
-                call.reopen()
-                self.scheduler.add(number, call)
+        suspended, self.scheduler.suspended = self.scheduler.suspended, {}
+        for number, call in sorted(suspended.items(), key=lambda item: item[1].call.seq):
+            call.reopen()
+            self.scheduler.add(number, call)
 
     def find_unmatched(self) -> Failure | None:
         """Return the failure of a script that ends without the effects that are recorded."""
@@ -250,37 +247,24 @@ class ScriptCalls:
 
     def running(self) -> list[str]:
         """List the tools of the calls that have started and not finished."""
-        return [c.call.name for c in self.calls if c.started and not c.ended]
+        return [call.call.name for call in self.calls.running()]
 
     def running_line(self) -> int:
         """Return the line of the first call that has not finished; 0: unknown."""
-        lines = (c.call.line for c in self.calls if c.started and not c.ended)
+        lines = (call.call.line for call in self.calls.running())
         return next((line for line in lines if line), 0)
-
-    def last_line(self) -> int:
-        """Return the line of the last call whose line is known; 0: there is none."""
-        return next((c.call.line for c in reversed(self.calls) if c.call.line), 0)
 
     def last_call(self) -> str:
         """Return the script's last call and its line, in words; ``""`` if it made none."""
-        if not self.calls:
+        if self.calls.last is None:
             return ""
-        call = self.calls[-1].call
-        return f"its last call was {call.name}, on line {call.line or '?'}"
+        name, line = self.calls.last
+        return f"its last call was {name}, on line {line or '?'}"
 
     async def records(self) -> tuple[CallRecord, ...]:
         """Record every call in order; calls that tools made follow their caller."""
-        nested = defaultdict[int, list[OpenCall]](list)
-        for call in self._dispatch.calls_below(self.calls):
-            nested[call.position[0]].append(call)
-        turns, records = Turns(), list[CallRecord]()
-        for call in self.calls:
-            below = sorted(nested.get(call.seq, ()), key=lambda call: call.position)
-            for made in (call, *below):
-                if turns.is_over():
-                    await turns.next()
-                records.append(made.record())
-        return tuple(records)
+        below = self._dispatch.calls_below(len(self.calls), self._run_id)
+        return await self.calls.records(below)
 
     def pending(self) -> tuple[PendingCall, ...]:
         """List the calls that await a decision, if the run is paused."""

@@ -37,8 +37,17 @@ words = st.sampled_from(["a", "b", "c"])
 logical = st.lists(st.tuples(st.sampled_from(["send", "pay"]), words, words), max_size=14)
 
 
-def keys_of(made: list[tuple[str, str, str]], *, asked: list[int], tries: int = 1) -> list[Any]:
-    """Keys of calls made in this order; `asked` is the order in which they are looked at."""
+def keys_of(
+    made: list[tuple[str, str, str]],
+    *,
+    asked: list[int],
+    tries: int = 1,
+    ended: frozenset[int] = frozenset(),
+) -> list[Any]:
+    """Keys of calls made in this order; `asked` is the order in which they are looked at.
+
+    Calls in `ended` have ended before.
+    """
     siblings = Occurrences()
     calls = []
     for seq, (name, first, second) in enumerate(made, 1):
@@ -49,6 +58,10 @@ def keys_of(made: list[tuple[str, str, str]], *, asked: list[int], tries: int = 
         siblings.add(call)
         calls.append(call)
     found: list[Any] = [None] * len(calls)
+    for number in ended:
+        occurrence = calls[number].occurrence
+        assert occurrence is not None
+        occurrence.forget_call()
     for number in asked:
         for attempt in range(tries):
             calls[number].attempt = attempt + 1
@@ -74,6 +87,16 @@ def test_idempotency_keys_do_not_depend_on_the_order_of_evaluation(
         by_call.setdefault(made[number], []).append(key)
     for call, found in by_call.items():
         assert found == [key for key, own in zip(keys, made, strict=True) if own == call]
+
+
+@given(logical, st.data())
+def test_calls_that_have_ended_keep_their_keys_and_change_no_other(
+    made: list[tuple[str, str, str]], data: st.DataObject
+) -> None:
+    ended = data.draw(st.frozensets(st.sampled_from(range(len(made)))) if made else st.just([]))
+    asked = data.draw(st.permutations(range(len(made))))
+    keys = keys_of(made, asked=list(range(len(made))))
+    assert keys == keys_of(made, asked=asked, ended=frozenset(ended))
 
 
 @given(logical, words)

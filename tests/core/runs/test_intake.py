@@ -345,9 +345,8 @@ async def run(ctx, inputs):
     assert result.value == [90 * 500_000, 1], result.error
     (finished,) = runs
     assert finished._calls.held_bytes == 0
-    assert [len(call.call.arguments) for call in finished._calls.calls] == [0] * 90 + [1]
-    assert all(call.arguments is None for call in finished._calls.calls[:90])
-    # The record is made of them all the same.
+    # A call that has ended is a record, which is made of its arguments.
+    assert not finished._calls.calls.open
     first = result.calls[0]
     assert first.arguments.startswith('{"text":"00000')
     expected = hashlib.sha256(orjson.dumps({"text": "0" * 500_000})).hexdigest()

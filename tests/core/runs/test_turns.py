@@ -11,7 +11,7 @@ import pytest
 
 from ptc import Limits, Session, tool
 from ptc._records._result import CallRecord, RunResult
-from ptc._runs import _run, _scheduler, _script_calls
+from ptc._runs import _call_list, _run, _scheduler
 from ptc._runs._turns import Turns
 
 pytestmark = [pytest.mark.anyio, pytest.mark.both_loops, pytest.mark.shared_zygote]
@@ -113,7 +113,7 @@ async def test_records_of_calls_are_made_in_bounded_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, made = Work(), Work()
-    monkeypatch.setattr(_script_calls, "Turns", lambda: Turns(made.step))
+    monkeypatch.setattr(_call_list, "Turns", lambda: Turns(made.step))
     made.done = work.done
     async with anyio.create_task_group() as group:
         group.start_soon(made.watch)

@@ -85,6 +85,29 @@ def test_the_pages_are_found() -> None:
     names = {by_name(page) for page in PAGES}
     assert {"README.md", "docs/design.md", "tools/README.md", ".github/SECURITY.md"} <= names
     assert "test_named_tests_exist" in known_tests()
+    assert len(SAMPLES) == 11
+
+
+SAMPLES = [
+    sample
+    for sample in sorted(ROOT.glob("samples/frameworks/*.py"))
+    if re.search(r"import (as_tools|ToolUses)", sample.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=by_name)
+def test_page_of_a_framework_shows_its_sample(sample: Path) -> None:
+    text = sample.read_text(encoding="utf-8")
+    name = "framework-" + _binding_of(text).replace("_", "-") + ".md"
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert f"```python\n{text}```\n" in page
+    assert f"]({name})" in (ROOT / "docs" / "frameworks.md").read_text(encoding="utf-8")
+
+
+def _binding_of(source: str) -> str:
+    found = re.search(r"from ptc_bindings\.(\w+) import", source)
+    assert found is not None
+    return found[1]
 
 
 def test_pictures_exist_are_small_and_load_nothing() -> None:

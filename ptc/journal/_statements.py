@@ -12,7 +12,7 @@ ACQUIRE: Final = (
     "UPDATE runs SET owner=?, epoch=?, options=coalesce(?, options),"
     " engine=CASE WHEN engine='' THEN ? ELSE engine END,"
     " attempts=CASE WHEN status='paused' THEN 1 ELSE attempts+1 END,"
-    " size_bytes=size_bytes-coalesce(length(result), 0),"
+    " size_bytes=max(0, size_bytes-coalesce(length(result), 0)),"
     " status='running', result=NULL, ended_ms=NULL WHERE number=?"
 )
 ARCHIVE: Final = (

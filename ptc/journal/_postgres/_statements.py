@@ -44,7 +44,7 @@ ACQUIRE: Final = f"""
 WITH acquired AS (UPDATE runs r SET owner=$2, epoch=r.epoch+1, options=coalesce($4, r.options),
   engine=CASE WHEN r.engine='' THEN $5 ELSE r.engine END,
   attempts=CASE WHEN r.status IN ('paused', 'queued') THEN 1 ELSE r.attempts+1 END,
-  size_bytes=r.size_bytes-coalesce(length(r.result), 0),
+  size_bytes=greatest(0, r.size_bytes-coalesce(length(r.result), 0)),
   status='running', result=NULL, ended_ms=NULL
 WHERE r.run_id=$1 AND r.rolled_back_ms IS NULL AND r.status IN ({_STATUSES})
   AND ($3::int IS NULL OR r.status='paused' OR r.attempts<$3) AND strpos(r.run_id, '.')=0

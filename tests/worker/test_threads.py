@@ -139,13 +139,19 @@ def run(ctx, inputs):
     return "alive"
 # results in the order of the input
 def run(ctx, inputs):
+    start = threading.Event()
     def work(n):
-        time.sleep(0.05 * (3 - n))
+        start.wait()
+        if n < 2:
+            futures[n + 1].result()
+        else:
+            time.sleep(0.3)
         return n
     with ThreadPoolExecutor(3) as pool:
-        return [list(pool.map(work, range(3))),
-                [f.result() for f in concurrent.futures.as_completed(
-                    [pool.submit(work, n) for n in range(3)])]]
+        futures = [pool.submit(work, n) for n in range(3)]
+        start.set()
+        return [[f.result() for f in concurrent.futures.as_completed(futures)],
+                list(pool.map(lambda n: (time.sleep(0.05 * (3 - n)), n)[1], range(3)))]
 # an executor with one worker
 def run(ctx, inputs):
     gate, out = threading.Event(), []

@@ -78,7 +78,7 @@ def run(ctx, inputs):
     time.sleep(0.12)
     stop.set()
     thread.join()
-    return len(ticks)
+    return len(ticks) > 1
 # a sleeping thread
 def run(ctx, inputs):
     out = []

@@ -319,6 +319,7 @@ class Session(AgentSession, QueueSession):
         super().__init__(
             catalog, open_models, folder, direct, limit_policy=limit_policy, packages=modules
         )
+        self._open_documents = self.history.open_documents
         options = EngineOptions(
             isolation,
             workers,

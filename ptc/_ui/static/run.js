@@ -5,6 +5,7 @@ import { download, get, post, stream } from "./api.js";
 import { announce, bytes, count, duration, fill, h, link, moment, statusMark, time, valueBlock, visible } from "./dom.js";
 import { decisionForm, noteBlock } from "./decide.js";
 import { Source } from "./source.js";
+import { tabSet } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 
 const UNFINISHED = new Set(["running", "queued"]);
@@ -28,7 +29,7 @@ export function runView(main, app, runId) {
   const left = h("div", { class: "pane" });
   const details = h("div", { class: "details unused", role: "region", "aria-label": "Call" },
     h("p", { class: "quiet" }, "Select a call to see its arguments and its result."));
-  const tabs = tabSet(["Output", "Result", "Inputs", "Limits", "Time travel"]);
+  const tabs = tabSet("Details of the run", ["Output", "Result", "Inputs", "Limits", "Time travel"]);
   const travel = travelPanel();
   fill(tabs.panels["Time travel"], travel.node);
   const grid = h("div", { class: "run-grid" },
@@ -311,31 +312,4 @@ export function runView(main, app, runId) {
     clearInterval(ticking);
     timeline.close();
   };
-}
-
-function tabSet(names) {
-  const panels = {};
-  const buttons = names.map((name, index) => {
-    const id = name.toLowerCase().replaceAll(" ", "-");
-    panels[name] = h("div", { role: "tabpanel", id: `p-${id}`, "aria-labelledby": `t-${id}`, tabindex: "0", hidden: index > 0 });
-    return h("button", { role: "tab", id: `t-${id}`, "aria-controls": `p-${id}`, "aria-selected": String(index === 0), tabindex: index ? "-1" : "0" }, name);
-  });
-  const choose = (index) => {
-    buttons.forEach((button, at) => {
-      button.setAttribute("aria-selected", String(at === index));
-      button.tabIndex = at === index ? 0 : -1;
-      panels[names[at]].hidden = at !== index;
-    });
-  };
-  buttons.forEach((button, index) => {
-    button.addEventListener("click", () => choose(index));
-    button.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      const next = (index + step + buttons.length) % buttons.length;
-      choose(next);
-      buttons[next].focus();
-    });
-  });
-  return { panels, node: h("section", { class: "tabs" }, h("div", { role: "tablist", "aria-label": "Details of the run" }, buttons), Object.values(panels)) };
 }

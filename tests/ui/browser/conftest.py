@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import ptc
 from ptc import Limits, Session, Tool
+from tests.ui.extracted import extract
 
 sync_api: Any = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 REPOSITORY = Path(ptc.__file__).parents[1]
@@ -134,13 +136,15 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The page of a journal with four runs, over a root with tools."""
+    """The page of a journal with four runs and two extractions, over a root with tools."""
     import anyio
 
     root = tmp_path_factory.mktemp("root")
     (root / "shop.py").write_text(TOOLS)
     journal = tmp_path_factory.mktemp("journal") / "runs.db"
     runs = anyio.run(_record, root, journal)
+    runs["extraction"] = anyio.run(partial(extract, journal, root, MARK, count=400))
+    runs["other"] = anyio.run(partial(extract, journal, root, MARK, shift=5))
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in PARTS),

@@ -27,6 +27,8 @@ SCREENS = {
     "approvals": "/approvals",
     "new": "/new",
     "compare": "/compare?a={orders}&b={hostile}",
+    "extractions": "/extractions",
+    "extraction": "/extractions/{extraction}",
     "audit": "/audit",
 }
 SHIFTS = """
@@ -69,6 +71,7 @@ def test_screen_fits_and_shifts_nothing(
     with opened(chromium, signed_in, viewport={"width": width, "height": 800}) as (page, errors):
         show(page, site, screen)
         assert errors == []
+        assert "Loading" not in page.inner_text("main")
         over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(over) <= 0
         cut = """[...document.querySelectorAll("#bar nav a")].filter(a => {
@@ -84,7 +87,7 @@ def test_hostile_text_is_shown_and_never_executed(
 ) -> None:
     with opened(chromium, signed_in) as (page, errors):
         show(page, site, screen)
-        for call in page.query_selector_all(".call")[:4]:
+        for call in page.query_selector_all(".call, .doc")[:4]:
             call.click()
         page.wait_for_timeout(200)
         assert "owned" not in page.title()
@@ -109,6 +112,28 @@ def test_screens_have_no_serious_finding_of_axe(
             found = axe.Axe().run(page).response["violations"]
             serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
             assert serious == [], screen
+
+
+def test_documents_are_reached_with_the_keyboard_and_filtered(
+    site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, "extraction")
+        assert len(page.query_selector_all(".doc")) < 60, "rows out of view are no elements"
+        page.get_by_role("listbox", name="Documents").focus()
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        page.locator(".doc-details h3").wait_for(timeout=5_000)
+        assert page.locator(".doc.on").get_attribute("aria-posinset") == "403"
+        page.get_by_role("button", name="documents, different values").click()
+        page.locator(".total", has_text="1 shown").wait_for(timeout=5_000)
+        page.get_by_role("listbox", name="Documents").focus()
+        page.keyboard.press("Enter")
+        page.locator(".differ", has_text="/total").wait_for(timeout=5_000)
+        page.get_by_role("tab", name="Compare").click()
+        page.get_by_role("tabpanel", name="Compare").get_by_role("button").click()
+        page.locator(".difference", has_text="invoice-1").wait_for(timeout=5_000)
+        assert errors == []
 
 
 def test_browser_without_a_token_sees_nothing(site: Site, chromium: Any, signed_in: Any) -> None:

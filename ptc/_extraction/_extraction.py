@@ -27,6 +27,7 @@ from ..errors import ModelError, PtcError, UsageError
 from ..models._batch import open_batch_api
 from ..models._model import Model
 from ..models._open import OpenModels
+from ..models._prices import find_prices
 from ._batches import Activity, Batches
 from ._documents import Document, Documents, DocumentSource, open_documents
 from ._options import Plan, make_plan
@@ -37,7 +38,7 @@ from ._record import OpenDocuments, recording
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
 from ._row_log import RowEntry, RowLog, write_error
 from ._slots import Slots
-from ._spending import Budget, find_prices, require_prices
+from ._spending import Budget, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
 

@@ -28,7 +28,7 @@ export function extractionsView(main) {
   const body = h("tbody");
   const state = h("p", { class: "quiet" }, "Loading…");
   const table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Extractions", hidden: true }, h("table", {},
-    h("thead", {}, h("tr", {}, [["Status"], ["Output"], ["Started"], ["Progress"], ["Done", "n"], ["Failed", "n"], ["Left", "n"], ["Cost", "n"], ["Model"]].map(([name, kind]) =>
+    h("thead", {}, h("tr", {}, [["Status"], ["Output"], ["Progress"], ["Done", "n"], ["Failed", "n"], ["Left", "n"], ["Cost", "n"], ["Started"], ["Model"]].map(([name, kind]) =>
       h("th", { scope: "col", class: kind }, name)))),
     body));
   fill(main, h("h1", {}, "Extractions"), state, table);
@@ -41,12 +41,12 @@ export function extractionsView(main) {
       fill(body, extractions.map((head) => h("tr", {},
         h("td", {}, statusMark(head.status)),
         h("td", { class: "name" }, link(`/extractions/${head.id}`, visible(baseName(head.output)) || "rows", { title: visible(head.output) })),
-        h("td", { class: "num" }, moment(head.start)),
         h("td", {}, outcomeBar(head)),
         h("td", { class: "n" }, count(head.done)),
         h("td", { class: "n" }, head.failed + head.dead ? count(head.failed + head.dead) : ""),
         h("td", { class: "n" }, head.total === null ? "" : count(Math.max(0, head.total - head.done - head.failed - head.dead))),
         h("td", { class: "n" }, money(head.cost)),
+        h("td", { class: "num" }, moment(head.start)),
         h("td", { class: "name" }, visible(head.model)))));
       if (focused) body.querySelector(`a[href="${focused}"]`)?.focus();
     },

@@ -2,7 +2,7 @@
 
 import { ATTEMPT, cached, Calls, EFFECT, END, LINE, PATH, START, STATUS, TOOL } from "./calls.js";
 import { download, get, post, stream } from "./api.js";
-import { announce, bytes, count, duration, fill, h, link, moment, statusMark, time, valueBlock, visible } from "./dom.js";
+import { announce, bytes, count, duration, fill, h, link, moment, money, statusMark, time, valueBlock, visible } from "./dom.js";
 import { decisionForm, noteBlock } from "./decide.js";
 import { Source } from "./source.js";
 import { tabSet } from "./tabs.js";
@@ -77,7 +77,7 @@ export function runView(main, app, runId) {
     source.counts(calls.byLine);
     timeline.update(head, Date.now());
     if (change.head) showHead();
-    if (change.events || first) showOutput();
+    if (change.events || change.head || first) showOutput();
     if (before && before !== head.run.status) announce(`Run ${head.run.status.replace("_", " ")}`);
     if (change.head) travel.update();
     tick(UNFINISHED.has(head.run.status));
@@ -107,6 +107,7 @@ export function runView(main, app, runId) {
         run.attempts > 1 ? fact("Starts", run.attempts) : null,
         run.tenant ? fact("Tenant", visible(run.tenant)) : null,
         head.tokens ? fact("Tokens", `${count(head.tokens.input_tokens)} in, ${count(head.tokens.output_tokens)} out`) : null,
+        head.tokens && head.tokens.cost !== null ? fact("Cost", money(head.tokens.cost)) : null,
         fact("", link(`/compare?a=${run.id}`, "Compare"))));
     showNotes();
     fill(tabs.panels.Result, resultPanel());
@@ -219,8 +220,18 @@ export function runView(main, app, runId) {
       hidden ? h("p", { class: "quiet" }, `${count(hidden)} earlier rows are not shown; ptc show ${runId} --events lists all.`) : null,
       h("ol", { class: "output" }, shown.map((row) => h("li", { class: `k-${row.kind}` },
         h("span", { class: "at" }, time(row.at)), h("span", { class: "kind" }, row.kind), h("pre", {}, visible(row.text.replace(/\n$/, "")))))),
-      partials.map(([path, value]) => h("div", { class: "partial" }, h("span", { class: "quiet" }, `call ${path}, so far`), h("pre", {}, visible(JSON.stringify(value, null, 2))))));
+      partials.map(([path, value]) => h("div", { class: "partial" }, h("span", { class: "quiet" }, `call ${path}, so far`), valueBlock(growing(value), `Object of call ${path}, so far`))));
     if (atEnd) panel.scrollTop = panel.scrollHeight;
+  }
+
+  // The report of generate_object has the object beside its state.
+  function growing(value) {
+    try {
+      const found = value.whole ? JSON.parse(value.text) : null;
+      return found && typeof found === "object" && "object" in found ? { ...value, text: JSON.stringify(found.object ?? null) } : value;
+    } catch {
+      return value;
+    }
   }
 
   let asked = 0;
@@ -249,6 +260,7 @@ export function runView(main, app, runId) {
       row[EFFECT] ? ["Side effect", "yes"] : null,
       call.wait ? ["Waited", duration((call.wait[1] ?? Date.now()) - call.wait[0])] : null,
       data.usage ? ["Tokens", `${count(data.usage.input_tokens ?? 0)} in, ${count(data.usage.output_tokens ?? 0)} out`] : null,
+      typeof data.usage?.cost_usd === "number" ? ["Cost", money(data.usage.cost_usd)] : null,
     ].filter(Boolean);
     fill(details,
       h("h3", {}, visible(row[TOOL]), h("span", { class: "quiet" }, ` call ${row[PATH]}`)),

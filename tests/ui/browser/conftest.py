@@ -27,7 +27,9 @@ SECONDS = 30
 MARK = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 """Text that runs as a program where it is not escaped."""
 TOOLS = f'''
-from ptc import ToolError, tool
+import asyncio
+
+from ptc import ToolContext, ToolError, tool
 
 MARK = {MARK!r}
 
@@ -44,6 +46,16 @@ async def price(item: str) -> int:
 async def page(url: str) -> dict:
     """Fetch a page."""
     return {{"url": url, "text": MARK, "link": "javascript:document.title='owned'"}}
+
+
+@tool
+async def grow(ctx: ToolContext) -> int:
+    """Report an object that grows, as generate_object does."""
+    value = {{"mark": MARK, "steps": 0}}
+    for value["steps"] in range(1, 200):
+        ctx.output({{"object": value, "attempt": 1}})
+        await asyncio.sleep(0.05)
+    return 1
 
 
 @tool(side_effect=True, idempotent=True, needs_approval=True, approval_prompt=lambda a: MARK)
@@ -67,6 +79,10 @@ async def run(ctx, inputs):
     except ToolError:
         pass
     return await ctx.page(url="javascript:document.title='owned'")
+"""
+GROWS = """
+async def run(ctx, inputs):
+    return await ctx.grow()
 """
 MANY = """
 import asyncio

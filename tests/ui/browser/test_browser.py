@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.ui.browser.conftest import GROWS
+
 if TYPE_CHECKING:
     from tests.ui.browser.conftest import Site
 
@@ -112,6 +114,24 @@ def test_screens_have_no_serious_finding_of_axe(
             found = axe.Axe().run(page).response["violations"]
             serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
             assert serious == [], screen
+
+
+def test_object_grows_in_the_page_while_it_streams(
+    site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, "new")
+        page.locator("textarea").first.fill(GROWS)
+        page.get_by_role("button", name="Run", exact=True).click()
+        steps = page.locator(".partial")
+        steps.wait_for(timeout=20_000)
+        before = steps.inner_text()
+        assert "onerror=" in before
+        page.wait_for_function(
+            "text => document.querySelector('.partial')?.innerText !== text", arg=before
+        )
+        assert '"attempt"' not in steps.inner_text(), "only the object is shown"
+        assert errors == []
 
 
 def test_documents_are_reached_with_the_keyboard_and_filtered(

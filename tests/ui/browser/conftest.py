@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -97,7 +98,7 @@ class Site:
     """The server, and the runs of its journal by name."""
 
     root: Path
-    journal: Path
+    journal: Path | str
     environment: dict[str, str]
     runs: dict[str, str]
     process: subprocess.Popen[str]
@@ -161,10 +162,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     runs = anyio.run(_record, root, journal)
     runs["extraction"] = anyio.run(partial(extract, journal, root, MARK, count=400))
     runs["other"] = anyio.run(partial(extract, journal, root, MARK, shift=5))
+    with serve(root, journal, tmp_path_factory.mktemp("state"), runs) as site:
+        yield site
+
+
+@contextmanager
+def serve(root: Path, journal: Path | str, state: Path, runs: dict[str, str]) -> Iterator[Site]:
+    """Serve the page of a journal in a process of its own."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in PARTS),
-        "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state")),
+        "XDG_STATE_HOME": str(state),
     }
     command = [sys.executable, "-P", "-W", "ignore", "-m", "ptc", "ui"]
     command += ["--root", str(root), "--tools", str(root / "shop.py")]
@@ -180,6 +188,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="module")
 def signed_in(site: Site, chromium: Any) -> Any:
     """The state of a browser that has signed in."""
+    return sign_in(site, chromium)
+
+
+def sign_in(site: Site, chromium: Any) -> Any:
+    """Open a link of the page, and return the state of the browser."""
     context = chromium.new_context()
     page = context.new_page()
     page.goto(site.link())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import urllib.error
@@ -9,12 +10,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.ui.browser.conftest import GROWS
+from tests.ui.browser.conftest import GROWS, ORDERS, TOOLS, serve, sign_in
 
 if TYPE_CHECKING:
     from tests.ui.browser.conftest import Site
@@ -214,15 +216,37 @@ def test_name_that_was_rebound_to_this_host_is_refused(site: Site, signed_in: An
 def test_decision_in_the_page_finishes_a_run_of_another_process(
     site: Site, chromium: Any, signed_in: Any
 ) -> None:
-    with opened(chromium, signed_in) as (page, errors):
+    approve(site, chromium, signed_in)
+
+
+def test_decision_in_the_page_finishes_a_run_of_another_process_over_postgresql(
+    chromium: Any, tmp_path: Path, database: str
+) -> None:
+    (tmp_path / "shop.py").write_text(TOOLS)
+    (tmp_path / "orders.py").write_text(ORDERS)
+    with serve(tmp_path, database, tmp_path / "state", {}) as site:
+        state = sign_in(site, chromium)
+        ran = command(site, "run", "orders.py", "--tools", "shop.py", "--allow", "price,refund")
+        site.runs["orders"] = json.loads(ran.stdout)["run_id"]
+        approve(site, chromium, state)
+
+
+def command(site: Site, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "ptc", name, *arguments, "--json",
+         "--journal", str(site.journal)],
+        cwd=site.root, env=site.environment, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+
+
+def approve(site: Site, chromium: Any, state: Any) -> None:
+    """Approve the run of orders in the page, and check its record with the command line."""
+    with opened(chromium, state) as (page, errors):
         show(page, site, "paused")
         page.get_by_role("button", name="Approve").first.click()
         page.get_by_text("completed").first.wait_for(timeout=20_000)
         assert errors == []
-    shown = subprocess.run(
-        [sys.executable, "-P", "-m", "ptc", "show", site.runs["orders"], "--json",
-         "--journal", str(site.journal)],
-        cwd=site.root, env=site.environment, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert '"completed"' in shown.stdout
-    assert '"ann"' in shown.stdout
+    shown = command(site, "show", site.runs["orders"]).stdout
+    assert '"completed"' in shown
+    assert '"ann"' in shown

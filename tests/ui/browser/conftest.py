@@ -180,9 +180,11 @@ def serve(root: Path, journal: Path | str, state: Path, runs: dict[str, str]) ->
     with subprocess.Popen(
         command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:  # fmt: skip
-        yield Site(root, journal, environment, runs, process)
-        process.terminate()
-        process.wait(SECONDS)
+        try:
+            yield Site(root, journal, environment, runs, process)
+        finally:
+            process.terminate()
+            process.wait(SECONDS)
 
 
 @pytest.fixture(scope="module")

@@ -152,7 +152,8 @@ export function extractionView(main, app, id) {
     empty.hidden = rows.length > 0;
     port.hidden = !rows.length;
     empty.textContent = more ? "Loading…" : "No document matches.";
-    list.setLength(rows.length);
+    if (fresh) list.setLength(rows.length);
+    else list.extend(rows.length);
     // A page without a match may be followed by one with some.
     if (more && !page.rows.length) await load();
   }
@@ -309,7 +310,8 @@ export function extractionView(main, app, id) {
         h("thead", {}, h("tr", {}, [["Field"], ["Same", "n"], ["Differ", "n"], ["Only A", "n"], ["Only B", "n"]].map(([name, kind]) => h("th", { scope: "col", class: kind }, name)))),
         h("tbody", {}, data.fields.map(([name, same, differ, onlyA, onlyB]) => h("tr", {},
           h("th", { scope: "row", class: "mono" }, visible(name) || "(root)"), number(same), number(differ), number(onlyA), number(onlyB)))))),
-      data.rows.length ? [h("h4", {}, data.all > data.rows.length ? `The first ${count(data.rows.length)} of ${count(data.all)} differences` : "Differences"), box] : null);
+      data.rows.length ? [h("h4", {}, data.all > data.rows.length ? `The first ${count(data.rows.length)} of ${count(data.all)} differences` : "Differences"),
+        h("div", { class: "difference-head" }, ["Document", "Field", "A", "B"].map((name) => h("span", { class: name === "Field" ? "quiet" : "" }, name))), box] : null);
     if (!data.rows.length) return;
     const cell = (value, kind) => h("span", { class: `mono ${kind}`, title: visible(value) }, visible(value) || h("span", { class: "quiet" }, "none"));
     pairs = new VirtualList(box, 30, (index) => {

@@ -138,6 +138,8 @@ function follow() {
 }
 
 async function begin() {
+  // The modules of the view arrive while the session is checked.
+  for (const [pattern, load] of VIEWS) if (pattern.test(location.pathname)) load().catch(() => {});
   try {
     await signIn();
     app.me = await get("/api/me");

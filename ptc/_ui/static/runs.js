@@ -101,7 +101,8 @@ export function runsView(main, app) {
     next = page.next;
     complete = !next;
     report();
-    list.setLength(rows.length);
+    if (after) list.extend(rows.length);
+    else list.setLength(rows.length);
   }
 
   function report() {

@@ -3,7 +3,7 @@
 The rows stay in the output file: the record says where that is, and how far the extraction has
 come. An extraction is its output file, so continuing one continues its record.
 
-Rule 1: a record that cannot be written never fails or delays the extraction.
+Rule 1: a record that cannot be written never fails the extraction.
     tests/core/extraction/test_record.py::test_journal_that_fails_does_not_fail_the_extraction
 """
 

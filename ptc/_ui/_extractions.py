@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .._runs._history import History
     from ..journal._documents import Document
 
-__all__ = ["SHOWN", "Extractions"]
+__all__ = ["SHOWN", "Extractions", "head_of"]
 
 _ID: Final = re.compile(r"[0-9a-f]{24}")
 _MOST_LISTED: Final = 500
@@ -70,7 +70,7 @@ class Extractions:
         for name in documents.names(PREFIX)[:_MOST_LISTED]:
             document = documents.read(name)
             if document is not None and isinstance(document.data, dict):
-                found.append(_head(document))
+                found.append(head_of(document))
         return sorted(found, key=lambda head: -head["start"])
 
     async def head(self, extraction: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Extractions:
         if document is None or not isinstance(document.data, dict):
             msg = f"there is no extraction {extraction!r:.80}"
             raise UsageError(msg)
-        head = _head(document)
+        head = head_of(document)
         if head["host"] != platform.node():
             return head, None
         path = journal_of(Path(head["output"]))
@@ -220,7 +220,7 @@ def _all(score: Any) -> int:
     return int(score.right + score.wrong + score.missing + score.extra)
 
 
-def _head(document: Document) -> dict[str, Any]:
+def head_of(document: Document) -> dict[str, Any]:
     """Return the recorded state. Tools can write documents, so no part of it is trusted."""
     data: dict[str, Any] = document.data
     head: dict[str, Any] = {name: _count(data.get(name)) for name in _NUMBERS}

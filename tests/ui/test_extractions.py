@@ -12,9 +12,13 @@ from typing import Any
 import anyio
 import pytest
 
-from ptc._extraction._record import PREFIX, record_name
+from ptc._core._clock import now_ms
+from ptc._extraction._record import BEAT_MS, PREFIX, record_name
+from ptc._ui import _extractions
+from ptc._ui._extractions import head_of
 from ptc._ui._row_file import RowFile
 from ptc.errors import UsageError
+from ptc.journal._documents import Document
 from ptc.journal._open import open_journal
 from tests.ui.conftest import HOSTILE, Page
 from tests.ui.extracted import extract
@@ -89,6 +93,26 @@ def test_two_extractions_are_compared_field_by_field(
     assert (data["documents"], data["same"]) == (8, 7)
     assert data["fields"][0] == ["total", 7, 1, 0, 0]
     assert data["rows"] == [["invoice-1", "/total", "1", "6"]]
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ({"done": 2}, "running"),
+        ({"done": 5, "ended_ms": 1}, "completed"),
+        ({"done": 2, "ended_ms": 1}, "cancelled"),
+        ({"done": 2, "ended_ms": 1, "stopped": "budget"}, "limit_exceeded"),
+        ({"done": 2, "ended_ms": 1, "stopped": "interrupted"}, "cancelled"),
+        ({"done": 2, "ended_ms": 1, "stopped": "model"}, "failed"),
+    ],
+)
+def test_status_is_that_of_the_process_that_extracts(
+    state: dict[str, Any], status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = Document(PREFIX + "0" * 24, 1, {"total": 5, **state}, now_ms())
+    assert head_of(document)["status"] == status
+    monkeypatch.setattr(_extractions, "now_ms", lambda: document.changed_ms + 3 * BEAT_MS)
+    assert head_of(document)["status"] == ("crashed" if status == "running" else status)
 
 
 @pytest.mark.parametrize("wrong", ["..", "x", "0" * 24, "a" * 23, "%2e%2e%2f"])

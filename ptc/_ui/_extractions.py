@@ -94,6 +94,8 @@ class Extractions:
             head["problem"] = f"The rows cannot be shown: {error}."
             return head
         head |= self._sum(file)
+        # Newer than the record, which is written once a second.
+        head |= {name: head["statuses"][name] for name in ("done", "failed", "dead")}
         head |= {"generation": file.generation, "whole": file.is_whole}
         return head
 

@@ -104,7 +104,8 @@ class RecordedModel(WrapperModel):
                     output_tokens=usage.output_tokens,
                     cache_read_tokens=usage.cache_read_tokens,
                     cache_write_tokens=usage.cache_write_tokens,
-                )
+                ),
+                cost=None if usage.cost is None else float(usage.cost),
             )
             return ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
         # Outside of `except`: the provider's error may contain the key.

@@ -22,6 +22,7 @@ from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError
 from ..journal._journal import CallEnd, CallRow
 from ._record_filter import RecordFilter
+from ._usage_record import decode_usage
 
 __all__ = ["CallOutcome", "Occurrence", "Occurrences", "OpenCall"]
 
@@ -114,6 +115,8 @@ class OpenCall:
     """Its outcome as an earlier host, or an earlier revision of the script, recorded it."""
     usage: ModelUsage | None = None
     """Tokens that its attempts spent, without those of the calls that its tool made."""
+    cost_usd: float | None = None
+    """Price of `usage`; None if it is unknown."""
     charged: bool = False
     """True once it was charged to the budget."""
     awaited: str = ""
@@ -213,11 +216,17 @@ class OpenCall:
         """Adopt the recorded start, end and usage."""
         self.start_row, self.reused_end = start._replace(end=None), end
         if end is not None and end.usage:
-            self.usage = ModelUsage(**_json.loads(end.usage))
+            self.usage, self.cost_usd = decode_usage(end.usage)
 
-    def add_usage(self, usage: ModelUsage) -> None:
-        """Add tokens that an attempt spent."""
-        self.usage = usage if self.usage is None else self.usage + usage
+    def add_usage(self, usage: ModelUsage, cost_usd: float | None = None) -> None:
+        """Add tokens that an attempt spent, and their price, None if that is unknown."""
+        if self.usage is None:
+            self.usage, self.cost_usd = usage, cost_usd
+            return
+        self.usage += usage
+        # A sum without one price is not the cost.
+        is_known = self.cost_usd is not None and cost_usd is not None
+        self.cost_usd = (self.cost_usd or 0.0) + (cost_usd or 0.0) if is_known else None
 
     def fail_delivery(self, error: ToolError) -> None:
         """Note that the script receives `error` instead of the result."""
@@ -311,6 +320,7 @@ class OpenCall:
             exit_code=outcome.reply.exit_code if outcome.reply else None,
             started_ms=started_ms,
             usage=self.usage,
+            cost_usd=self.cost_usd,
         )
 
     def _times(self) -> tuple[int, float]:

@@ -42,6 +42,7 @@ from ._call import OpenCall
 from ._earlier import EarlierCalls
 from ._nested import NestedCalls
 from ._rows import encode_arguments, pending_call, request_details
+from ._usage_record import encode_usage
 
 __all__ = ["DivergenceError", "RunRecorder", "SuspendedError"]
 
@@ -298,7 +299,7 @@ class RunRecorder:
         """Record the outcome of a call, and the time of its delivery to the script."""
         if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
-        usage = b"" if call.usage is None else _json.dumps(call.usage)
+        usage = b"" if call.usage is None else encode_usage(call.usage, call.cost_usd)
         end = CallEnd(status, ok, body, now_ms(), elapsed, usage)
         if call.parent is not None and self._finish_nested(call, end):
             return

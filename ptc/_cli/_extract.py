@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import UsageError
-from ._options import json_option, settings_options
+from ._options import HISTORY_KEYS, json_option, settings_options
 from ._status import COMPLETED, FAILED, INTERRUPTED, LIMIT, TERMINATED
 
 if TYPE_CHECKING:
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from .._config._settings import Settings
     from .._extraction._extraction import Extraction
     from .._extraction._row import ExtractionReport
+    from .._runs._lazy_journal import LazyJournal
     from ..errors import PtcError
+    from ..journal._documents import Documents
     from ._extract_progress import ExtractProgress
 
 __all__ = ["command"]
@@ -29,7 +31,8 @@ line. FILE of --schema is a JSON Schema; MODULE:CLASS is a pydantic model or ano
 
 Each document has one row in the output: id, status, object, error, attempts, usage, cost, and
 evidence. A row is on the disk before the next one counts. If the command is interrupted or killed,
-run it again: documents with a row are not sent again.
+run it again: documents with a row are not sent again. With --output, the journal records the
+progress, and `ptc ui` shows it with the rows.
 
 With --batch the requests go to the provider's batch API, usually at half the price, and the answers
 come within a day. Press Ctrl-C meanwhile if you like: the same command collects them later.
@@ -136,7 +139,7 @@ Exit status:
     "--compare", metavar="FILE", help='JSONL file with the right objects: {"id", "object"}.'
 )
 @click.option("--report", metavar="FILE", help="HTML report of the comparison.")
-@settings_options("model")
+@settings_options("model", *HISTORY_KEYS)
 @json_option("Print the report as JSON; needs --output.")
 def command(
     *,
@@ -170,7 +173,7 @@ def command(
     errors, output = standard_error(), standard_output()
     progress = ExtractProgress(errors, quiet=as_json)
     to_rows = output if given.get("output") is None else None
-    run = _Run(progress, to_rows, keep=keep)
+    run = _Run(progress, to_rows, _journal_of(settings), keep=keep)
     try:
         anyio.run(run.execute, model, docs, wanted, given)
     except UsageError as error:
@@ -203,6 +206,19 @@ def _to_options(options: dict[str, Any]) -> dict[str, Any]:
     return {**given, "merge_keys": keys}
 
 
+def _journal_of(settings: Settings) -> LazyJournal:
+    """Return the journal that shows the progress; nothing is opened."""
+    from functools import partial
+
+    from .._runs._lazy_journal import LazyJournal
+    from ..journal._location import default_journal
+
+    journal = settings.journal()
+    if journal is None:
+        return LazyJournal(partial(default_journal, settings.root.resolve(), ()))
+    return LazyJournal(journal)
+
+
 def _status(report: ExtractionReport, number: signal.Signals | None) -> int:
     if number is not None:
         return TERMINATED if number == signal.SIGTERM else INTERRUPTED
@@ -214,16 +230,20 @@ def _status(report: ExtractionReport, number: signal.Signals | None) -> int:
 class _Run:
     """One extraction that a signal stops cleanly."""
 
-    def __init__(self, progress: ExtractProgress, rows: Any, *, keep: bool) -> None:
+    def __init__(
+        self, progress: ExtractProgress, rows: Any, journal: LazyJournal, *, keep: bool
+    ) -> None:
         """Prepare the extraction.
 
         Args:
             progress: Shows the state.
             rows: Stream that rows are printed to; None: they are not printed.
+            journal: Records the progress, for `ptc ui`.
             keep: True: keep the objects, for a comparison.
         """
         self._progress = progress
         self._rows = rows
+        self._journal = journal
         self._keep = keep
         self.values: dict[str, Any] = {}
         """Objects by id of the document; None for a row without one."""
@@ -241,7 +261,8 @@ class _Run:
 
         models = OpenModels(model)
         try:
-            async with open_extraction(models, docs, schema, options) as extraction:
+            opened = open_extraction(models, docs, schema, options, self._open_documents)
+            async with opened as extraction:
                 async with anyio.create_task_group() as group:
                     group.start_soon(self._watch, extraction, group.cancel_scope)
                     group.start_soon(self._progress.follow, extraction)
@@ -257,6 +278,10 @@ class _Run:
             self._progress.close()
             with anyio.CancelScope(shield=True):
                 await models.aclose()
+            await self._journal.close()
+
+    async def _open_documents(self) -> Documents:
+        return (await self._journal.open()).documents
 
     async def _read(self, extraction: Extraction[Any]) -> None:
         import json

@@ -162,6 +162,7 @@ async def _work(
         failure = None
         async with anyio.create_task_group() as group:
             group.start_soon(_stop_on_signal, running, drain_seconds)
+            group.start_soon(observed.report)
             try:
                 await running.run()
             except PtcError as error:

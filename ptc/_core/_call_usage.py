@@ -9,7 +9,8 @@ from .._facts import ModelUsage
 
 __all__ = ["usage_of_call"]
 
-usage_of_call: ContextVar[Callable[[ModelUsage], None] | None] = ContextVar(
+usage_of_call: ContextVar[Callable[[ModelUsage, float | None], None] | None] = ContextVar(
     "ptc_usage_of_call", default=None
 )
-"""Receives the usage of the tool call under way, without that of the calls it makes."""
+"""Receives the usage of the tool call under way, without that of the calls it makes, and its price
+in US dollars, None if that is unknown."""

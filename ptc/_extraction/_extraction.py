@@ -27,16 +27,18 @@ from ..errors import ModelError, PtcError, UsageError
 from ..models._batch import open_batch_api
 from ..models._model import Model
 from ..models._open import OpenModels
+from ..models._prices import find_prices
 from ._batches import Activity, Batches
 from ._documents import Document, Documents, DocumentSource, open_documents
 from ._options import Plan, make_plan
 from ._pacing import Pace, StoppedError, Throttle, find_throttle
 from ._parquet import require_parquet, write_parquet
 from ._questions import Questioner, digest_of, is_fatal
+from ._record import OpenDocuments, recording
 from ._row import ExtractedRow, ExtractionReport, row_from_json, row_to_json
 from ._row_log import RowEntry, RowLog, write_error
 from ._slots import Slots
-from ._spending import Budget, find_prices, require_prices
+from ._spending import Budget, require_prices
 
 __all__ = ["Extraction", "open_extraction"]
 
@@ -397,11 +399,22 @@ _COUNTED = ("done", "failed", "dead", "reused", "repaired", "conflicts", "unsupp
 
 @asynccontextmanager
 async def open_extraction(
-    models: OpenModels, documents: DocumentSource, schema: Any, options: dict[str, Any]
+    models: OpenModels,
+    documents: DocumentSource,
+    schema: Any,
+    options: dict[str, Any],
+    journal: OpenDocuments | None = None,
 ) -> AsyncIterator[Extraction[Any]]:
     """Start an extraction; leaving the block early cancels it.
 
     Exceptions of the block are raised unchanged, not in a group.
+
+    Args:
+        models: Models of the session.
+        documents: As for `Session.extract_many`, like `schema` and `options`.
+        schema: The schema.
+        options: The options.
+        journal: Opens the documents of the journal that shows the progress. None: there is none.
     """
     model = models.get(options.pop("model", None))
     plan = make_plan(schema, options)
@@ -410,7 +423,8 @@ async def open_extraction(
     extraction: Extraction[Any] = Extraction(found, plan, model, throttle)
     try:
         await extraction._open()
-        async with running(extraction._run):
+        progress = recording(journal, plan, model.name, lambda: extraction.report)
+        async with progress, running(extraction._run):
             yield extraction
     finally:
         extraction._close()

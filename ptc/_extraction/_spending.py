@@ -1,4 +1,4 @@
-"""Money and tokens: prices of models, estimates of requests, and the budget."""
+"""Money and tokens: estimates of requests, and the budget."""
 
 from __future__ import annotations
 
@@ -6,62 +6,18 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
-from functools import partial
 
 from .._dataclass import dataclass
 from .._facts import ModelUsage
 from ..errors import UsageError
+from ..models._prices import Prices
 from ._pacing import StoppedError
 
-__all__ = ["Budget", "Estimate", "Prices", "find_prices", "require_prices", "tokens_of"]
+__all__ = ["Budget", "Estimate", "require_prices", "tokens_of"]
 
 _FIRST_OUTPUT_TOKENS = 500
 """Estimate of an answer before there is one."""
 _BYTES_PER_TOKEN = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """Prices of a model; the provider's own table, or the caller's."""
-
-    provider: str
-    model: str
-    fixed: tuple[float, float] | None = None
-    """US dollars for a million tokens of input and of output."""
-    batch: bool = False
-    """True: prices of the batch API, as far as they are known, else the higher standard prices."""
-
-    def cost(self, usage: ModelUsage) -> float:
-        """Return the price of `usage` in US dollars."""
-        if self.fixed is not None:
-            read, write = self.fixed
-            return (usage.input_tokens * read + usage.output_tokens * write) / 1_000_000
-        from genai_prices import Usage, calc_price
-
-        counted = Usage(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens or None,
-            cache_write_tokens=usage.cache_write_tokens or None,
-        )
-        find = partial(calc_price, counted, model_ref=self.model, provider_id=self.provider)
-        found = find(price_context={"processing": "batch"}) if self.batch else find()
-        return float(found.total_price)
-
-
-def find_prices(
-    model: str, fixed: tuple[float, float] | None, *, batch: bool = False
-) -> Prices | None:
-    """Return the prices of ``provider:name``; None if they are unknown."""
-    provider, _, name = model.partition(":")
-    if fixed is not None:
-        return Prices(provider, name, fixed)
-    prices = Prices(provider, name, batch=batch)
-    try:
-        prices.cost(ModelUsage(1, 1_000, 1_000))
-    except (ImportError, LookupError, ValueError):
-        return None
-    return prices
 
 
 def tokens_of(text: str) -> int:

@@ -288,7 +288,7 @@ class _Generation:
                 reply = await self._model.stream(request, reporter.feed_delta)
             span.note(reply.usage, reply.finish)
         self.usage += reply.usage
-        report_usage(reply.usage)
+        report_usage(reply.usage, model=self._model.name)
         require_answer(self._model, reply)
         return reply
 

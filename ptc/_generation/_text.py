@@ -76,7 +76,7 @@ async def _ask(model: Model, request: ModelRequest) -> str:
             with GenerationSpan(model.name) as span:
                 reply = await model.complete(request)
                 span.note(reply.usage, reply.finish)
-            report_usage(reply.usage)
+            report_usage(reply.usage, model=model.name)
             text = interruptions.join(reply)
             _require_whole(model, reply, text)
             return text

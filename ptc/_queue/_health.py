@@ -25,7 +25,7 @@ from .._dataclass import dataclass
 from ..errors import PtcError, SetupError
 from ..journal._sample import QueueSample, TenantSample
 
-__all__ = ["HealthServer", "WorkerState", "render_metrics"]
+__all__ = ["QUERY_SECONDS", "HealthServer", "WorkerState", "render_metrics"]
 
 STALLED_SECONDS: Final = 90.0
 """Time without an attempt of a heartbeat after which the worker is not live. A request to a store

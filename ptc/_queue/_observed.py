@@ -6,16 +6,23 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
 
 from .._session._session import Session
+from .._telemetry._names import Metric
 from ..errors import PtcError
-from ..journal._sample import ObservedJournal
-from ._health import HealthServer, WorkerState
+from ..journal._sample import ObservedJournal, QueueSample
+from ._health import QUERY_SECONDS, HealthServer, WorkerState
 from ._worker import Outcome, Worker
 
 __all__ = ["ObservedWorker"]
+
+_SAMPLE_SECONDS: Final = 15.0
+"""Time between two samples of the queue; exporters read more rarely."""
 
 
 class ObservedWorker:
@@ -43,6 +50,7 @@ class ObservedWorker:
         self._slots, self._lease_seconds = slots, lease_seconds
         self._outcomes: Counter[str] = Counter()
         self._warming: asyncio.Task[None] | None = None
+        self._sample: tuple[float, QueueSample | None] = (0.0, None)
 
     def count(self, outcome: Outcome) -> None:
         """Count the end of a run."""
@@ -67,6 +75,25 @@ class ObservedWorker:
     async def _warm_up(self) -> None:
         with contextlib.suppress(PtcError):
             await self._session.warm_up()
+
+    async def report(self) -> None:
+        """Sample the queue for OpenTelemetry until cancelled, unless that is off."""
+        if not self._session.report_gauges(self._read_gauges):
+            return
+        while True:
+            with contextlib.suppress(PtcError), anyio.move_on_after(QUERY_SECONDS):
+                self._sample = time.monotonic(), await self._journal.sample_queue()
+            await anyio.sleep(_SAMPLE_SECONDS)
+
+    def _read_gauges(self) -> Iterator[tuple[str, float, Mapping[str, str]]]:
+        """Read the lease and, if the store has answered of late, the queue."""
+        now, (sampled, queue) = time.monotonic(), self._sample
+        yield Metric.LEASE_AGE, now - self._journal.heartbeat.confirmed, {}
+        if queue is None or now - sampled > 3 * _SAMPLE_SECONDS:
+            return
+        yield Metric.QUEUE_DEPTH, sum(each.queued for each in queue.tenants), {}
+        ages = (each.oldest_seconds for each in queue.tenants)
+        yield Metric.QUEUE_AGE, max(ages, default=0.0), {}
 
     @asynccontextmanager
     async def serve(self, host: str, port: int) -> AsyncIterator[HealthServer]:

@@ -99,6 +99,8 @@ class CallRecord:
     usage: ModelUsage | None = None
     """Tokens that the tool spent itself, without those of the calls it made; None: no model was
     used, or the tool does not report it."""
+    cost_usd: float | None = None
+    """Price of `usage` in US dollars; None if the price of a model is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

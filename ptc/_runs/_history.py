@@ -149,6 +149,11 @@ class History:
         """Named JSON data of tools, such as todo lists. Raises as `journal`."""
         return self.journal.documents
 
+    async def open_documents(self) -> Documents:
+        """Return `documents` once the journal is open. Raises as `open`."""
+        await self.open()
+        return self.documents
+
     async def open(self) -> Journal:
         """As `LazyJournal.open`."""
         return await self._store.open()

@@ -12,7 +12,7 @@ from .._calls._subscribers import EventSink, join_subscribers
 from .._core._arguments import parts_of, require_function
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
-from .._telemetry._run_span import RunDescription, SessionTelemetry
+from .._telemetry._run_span import GaugeSource, RunDescription, SessionTelemetry
 from .._telemetry._settings import TelemetryOption
 from .._tools._allow import AllowList
 from .._tools._environment import Environment, environment_of
@@ -188,6 +188,10 @@ class ProgramRunner:
     def current_context(self) -> str:
         """Return the active trace context, for a submitted run."""
         return self._telemetry.current_context()
+
+    def observe(self, source: GaugeSource) -> bool:
+        """Read gauges from a bound method, as `SessionTelemetry.observe`."""
+        return self._telemetry.observe(source)
 
     async def _execute(
         self,

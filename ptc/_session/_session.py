@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -43,6 +43,8 @@ from .._runs._runs import Executor
 from .._runs._submissions import QueuedRuns
 from .._runs._violation import Violation
 from .._runs._webhook import Webhook
+from .._telemetry._names import Attribute, Metric
+from .._telemetry._run_span import GaugeSource
 from .._telemetry._settings import TelemetryOption, validate_telemetry
 from .._tools._allow import AllowList
 from .._tools._approval import Approver
@@ -319,6 +321,7 @@ class Session(AgentSession, QueueSession):
         super().__init__(
             catalog, open_models, folder, direct, limit_policy=limit_policy, packages=modules
         )
+        self._open_documents = self.history.open_documents
         options = EngineOptions(
             isolation,
             workers,
@@ -327,6 +330,7 @@ class Session(AgentSession, QueueSession):
             modules,
             reuse_workers,
         )
+        self._workers = workers
         self._engines = Engines(engine, options)
         self._runs = Executor(
             max_concurrent_runs,
@@ -398,6 +402,7 @@ class Session(AgentSession, QueueSession):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._runs.open()
+        self._runner.observe(self._read_pool)
         self.history.retention.start()
         if self.history.webhook is not None and self._subscriber is not None:
             self.history.webhook.report_to(self._subscriber)
@@ -440,6 +445,28 @@ class Session(AgentSession, QueueSession):
     @property
     def _pool(self) -> Engine:
         return self._engines.current
+
+    def _read_pool(self) -> Iterator[tuple[str, float, Mapping[str, str]]]:
+        """Read the gauges of the pool."""
+        if not self._lifetime.is_open:
+            return
+        state = self._pool.describe()
+        idle = state["ready"]
+        yield Metric.POOL_SIZE, self._workers, {}
+        yield Metric.POOL_WORKERS, idle, {Attribute.POOL_STATE: "idle"}
+        yield Metric.POOL_WORKERS, max(0, state["live"] - idle), {Attribute.POOL_STATE: "busy"}
+
+    def report_gauges(self, source: GaugeSource) -> bool:
+        """Export readings of a bound method by OpenTelemetry, for as long as its object exists.
+
+        Args:
+            source: Returns names of gauges of ptc, values and attributes. It is called in any
+                thread, and must return at once.
+
+        Returns:
+            False if telemetry is off.
+        """
+        return self._runner.observe(source)
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .._extraction._documents import DocumentSource
     from .._extraction._extraction import Extraction
     from .._extraction._options import ExtractOptions
+    from .._extraction._record import OpenDocuments
     from .._generation._elements import ElementStream
     from .._generation._generate import Generated
     from .._generation._prompt import Prompt
@@ -59,6 +60,7 @@ class ToolSession:
         self._models = models
         self._direct = direct
         self._lifetime = Lifetime()
+        self._open_documents: OpenDocuments | None = None
         self.explain: Callable[[UsageError], UsageError] | None = None
         """Names the source of a configured value in an error of opening the session."""
 
@@ -311,6 +313,7 @@ class ToolSession:
         asks to. Each row is written to `output` before it is yielded; a document with a row there
         is not sent again. Leaving the block early cancels the requests in flight; `Extraction.stop`
         finishes them.
+        The journal of the session records the progress, which `ptc ui` shows.
 
         Args:
             documents: A folder, file, glob or JSONL file with the texts ``id`` and ``text`` in each
@@ -331,7 +334,8 @@ class ToolSession:
         self._lifetime.check_open()
         from .._extraction._extraction import open_extraction
 
-        return open_extraction(self._open_models(), documents, schema, dict(options))
+        models = self._open_models()
+        return open_extraction(models, documents, schema, dict(options), self._open_documents)
 
     def __repr__(self) -> str:
         catalog: Catalog | None = self.__dict__.get("_catalog")

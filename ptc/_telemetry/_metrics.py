@@ -37,6 +37,9 @@ class RunMetrics:
             Metric.CALL_DURATION, "s", "Duration of tool calls."
         )
         self._tokens = meter.create_histogram(Metric.TOKENS, "{token}", "Tokens of generations.")
+        self._cost = meter.create_counter(
+            Metric.COST, "{USD}", "Price of the models that tools used, as far as it is known."
+        )
         self._active = meter.create_up_down_counter(
             Metric.ACTIVE, "{run}", "Runs that wait for a worker or execute."
         )
@@ -70,7 +73,7 @@ class RunMetrics:
 
     def _add_calls(self, calls: Iterable[CallRecord], known: Container[str]) -> None:
         counts: dict[tuple[str, str], int] = {}
-        tokens = [0, 0]
+        tokens, cost = [0, 0], 0.0
         record = self._call_duration.record
         labels: dict[tuple[str, str | None], dict[str, str]] = {}
         for call in calls:
@@ -87,8 +90,11 @@ class RunMetrics:
             if call.usage is not None:
                 tokens[0] += call.usage.input_tokens
                 tokens[1] += call.usage.output_tokens
+                cost += call.cost_usd or 0.0
         for (tool, status), number in counts.items():
             self._calls.add(number, {Attribute.TOOL: tool, Attribute.CALL_STATUS: status})
+        if cost:
+            self._cost.add(cost)
         for kind, number in zip(("input", "output"), tokens, strict=True):
             if number:
                 names = {Attribute.OPERATION: Operation.GENERATION, Attribute.TOKEN_TYPE: kind}

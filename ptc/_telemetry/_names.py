@@ -55,6 +55,7 @@ class Attribute:
     CALL_CACHED: Final = "ptc.call.cached"
     CALL_RESULT_BYTES: Final = "ptc.call.result_bytes"
     CALL_EXIT_CODE: Final = "ptc.call.exit_code"
+    POOL_STATE: Final = "ptc.pool.state"
     APPROVED: Final = "ptc.approval.approved"
     APPROVED_BY: Final = "ptc.approval.by"
 
@@ -70,3 +71,9 @@ class Metric:
     TOKENS: Final = "gen_ai.client.token.usage"
     VIOLATIONS: Final = "ptc.violations"
     ACTIVE: Final = "ptc.runs.active"
+    COST: Final = "ptc.cost"
+    POOL_SIZE: Final = "ptc.pool.size"
+    POOL_WORKERS: Final = "ptc.pool.workers"
+    QUEUE_DEPTH: Final = "ptc.queue.depth"
+    QUEUE_AGE: Final = "ptc.queue.age"
+    LEASE_AGE: Final = "ptc.lease.age"

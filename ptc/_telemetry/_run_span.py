@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from weakref import WeakMethod
 
 from .._core._clock import now_ms
 from .._dataclass import dataclass
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Link, Span, Tracer
 
     from ._call_spans import CallSpans
+    from ._gauges import Gauges
     from ._metrics import RunMetrics
 
-__all__ = ["RunDescription", "RunSpan", "SessionTelemetry"]
+__all__ = ["GaugeSource", "RunDescription", "RunSpan", "SessionTelemetry"]
 
 _log = logging.getLogger("ptc")
+GaugeSource: TypeAlias = Callable[[], Iterable[tuple[str, float, Mapping[str, str]]]]
+"""Returns readings of gauges: name, value and attributes."""
 _SCOPE: Final = "ptc"
 _TRACE: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
@@ -66,6 +70,29 @@ class SessionTelemetry:
         self._providers: Telemetry | None = None
         self._tracer: Tracer | None = None
         self._metrics: RunMetrics | None = None
+        self._gauges: Gauges | None = None
+        self._sources: list[WeakMethod[GaugeSource]] = []
+
+    def observe(self, source: GaugeSource) -> bool:
+        """Read a bound method for the gauges at each export, as long as its object exists.
+
+        Args:
+            source: Returns names of gauges, values and attributes. It is called in any thread.
+
+        Returns:
+            False if telemetry is off. If a provider is configured later, the first run after that
+            adds the method.
+        """
+        self._sources.append(WeakMethod(source))
+        try:
+            if self._gauges is not None:
+                self._gauges.add(source)
+            elif not self._connect():
+                return False
+        except Exception:  # noqa: BLE001  # providers are the application's code
+            _log.exception("telemetry failed to create the gauges")
+            return False
+        return True
 
     def open_run(self, describe: Callable[[], RunDescription]) -> RunSpan | None:
         """Start the span of a run; None if telemetry is off."""
@@ -99,11 +126,17 @@ class SessionTelemetry:
         from opentelemetry.metrics import get_meter  # optional
         from opentelemetry.trace import get_tracer  # optional
 
-        from ._metrics import RunMetrics  # used with OpenTelemetry only
+        from ._gauges import gauges_of  # used with OpenTelemetry only
+        from ._metrics import RunMetrics
 
         version = _own_version()
         self._tracer = get_tracer(_SCOPE, version, providers.tracer_provider)
-        self._metrics = RunMetrics(get_meter(_SCOPE, version, providers.meter_provider))
+        meter = get_meter(_SCOPE, version, providers.meter_provider)
+        self._metrics = RunMetrics(meter)
+        self._gauges = gauges_of(providers.meter_provider, meter)
+        for reference in self._sources:
+            if (source := reference()) is not None:
+                self._gauges.add(source)
         self._providers = providers
         return True
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from .._core import _json
 from .._runs._edit import validate_edit
 from .._runs._run_id import validate_recorded_id
-from ..errors import JournalError, PtcError, UnknownRunError, UsageError
+from ..errors import PtcError, UsageError
 from ._access import Access, Visitor
 from ._audit import Audit
 from ._bench import Bench
 from ._compare import compare_records
+from ._extraction_routes import ExtractionRoutes
+from ._extractions import Extractions
 from ._gate import Gate, cookie_of
 from ._live import follow_list, follow_one
 from ._replays import Replays
+from ._responses import Endpoint, file_response, guarded, json_response, stream
 from ._search import list_page
-from ._static import File, load_files
+from ._static import load_files
 from ._views import call_details, call_row, event_row, record_head
 
 if TYPE_CHECKING:
@@ -36,14 +38,16 @@ if TYPE_CHECKING:
     from .._runs._history import History
     from .._session._session import Session
     from ..artifacts._session_artifacts import SessionArtifacts
+    from ._partials import Partials
 
 __all__ = ["create_app"]
 
-_PAGES: Final = ("/", "/approvals", "/compare", "/new", "/audit", "/runs/{run}")
+_PAGES: Final = (
+    *("/", "/approvals", "/compare", "/new", "/audit", "/runs/{run}"),
+    *("/extractions", "/extractions/{extraction}"),
+)
 _MOST_FILE_BYTES: Final = 256 << 20
 _COMMENT_CHARS: Final = 4_000
-_GZIP_BYTES: Final = 4_096
-_Endpoint: TypeAlias = Callable[["Request"], Awaitable[Response]]
 
 
 def create_app(
@@ -55,6 +59,7 @@ def create_app(
     cookie: str,
     hosts: tuple[str, ...] = (),
     store: str = "",
+    partials: Partials | None = None,
 ) -> ASGIApp:
     """Create the application.
 
@@ -66,8 +71,9 @@ def create_app(
         cookie: Name of the cookie of a session.
         hosts: Further names of the server.
         store: Name of the journal, for people.
+        partials: Partial values of runs that the caller executes. None: it executes none.
     """
-    routes = _Routes(history, artifacts, access, session, cookie, store)
+    routes = _Routes(history, artifacts, access, session, cookie, store, partials)
     app = Starlette(routes=routes.table(), lifespan=routes.lifespan)
     return Gate(app, access, cookie=cookie, hosts=hosts, read_only=session is None)
 
@@ -83,6 +89,7 @@ class _Routes:
         session: Session | None,
         cookie: str,
         store: str,
+        partials: Partials | None,
     ) -> None:
         self._history = history
         self._artifacts = artifacts
@@ -91,7 +98,7 @@ class _Routes:
         self._read_only = session is None
         self._cookie = cookie
         self._store = store
-        self._bench = Bench(session)
+        self._bench = Bench(session, partials)
         self._replays = Replays(history)
         self._audit = Audit(history)
         self._files = load_files()
@@ -104,7 +111,7 @@ class _Routes:
 
     def table(self) -> list[Route]:
         """Return the routes."""
-        gets: dict[str, _Endpoint] = {
+        gets: dict[str, Endpoint] = {
             "/api/me": self.me,
             "/api/runs": self.runs,
             "/api/live": self.live,
@@ -116,8 +123,9 @@ class _Routes:
             "/api/compare": self.compare,
             "/api/tools": self.tools,
             "/api/audit": self.audit,
+            **ExtractionRoutes(Extractions(self._history)).table(),
         }
-        posts: dict[str, _Endpoint] = {
+        posts: dict[str, Endpoint] = {
             "/api/login": self.login,
             "/api/logout": self.logout,
             "/api/replay": self.replay,
@@ -130,22 +138,22 @@ class _Routes:
         return [
             *(Route(path, self.page, methods=["GET"]) for path in _PAGES),
             Route("/static/{name}", self.static, methods=["GET"]),
-            *(Route(path, _guarded(end), methods=["GET"]) for path, end in gets.items()),
-            *(Route(path, _guarded(end), methods=["POST"]) for path, end in posts.items()),
+            *(Route(path, guarded(end), methods=["GET"]) for path, end in gets.items()),
+            *(Route(path, guarded(end), methods=["POST"]) for path, end in posts.items()),
         ]
 
     # --- files ----------------------------------------------------------------------------------
 
     async def page(self, request: Request) -> Response:
         """Send the page, which is the same for all addresses."""
-        return _file_response(request, self._files["index.html"])
+        return file_response(request, self._files["index.html"])
 
     async def static(self, request: Request) -> Response:
         """Send a file of the page."""
         file = self._files.get(request.path_params["name"])
         if file is None:
             return JSONResponse({"error": "there is no such file"}, status_code=404)
-        return _file_response(request, file)
+        return file_response(request, file)
 
     # --- sign-in --------------------------------------------------------------------------------
 
@@ -177,7 +185,7 @@ class _Routes:
 
     async def me(self, request: Request) -> Response:
         """Send the identity, and what this page may do."""
-        return _json_response(
+        return json_response(
             {
                 "identity": _visitor(request).identity,
                 "read_only": self._read_only,
@@ -190,11 +198,11 @@ class _Routes:
 
     async def runs(self, request: Request) -> Response:
         """Send a page of the list of runs."""
-        return _json_response(await list_page(self._history, request.query_params), request)
+        return json_response(await list_page(self._history, request.query_params), request)
 
     async def live(self, request: Request) -> Response:
         """Stream the newest runs."""
-        return _stream(follow_list(self._history))
+        return stream(follow_list(self._history))
 
     async def run(self, request: Request) -> Response:
         """Send a run with its calls and its output."""
@@ -206,13 +214,13 @@ class _Routes:
             "calls": [call_row(row) for row in record.calls],
             "events": [event_row(run_id, row) for row in events],
         }
-        return _json_response(data, request)
+        return json_response(data, request)
 
     async def run_live(self, request: Request) -> Response:
         """Stream a run."""
         run_id = validate_recorded_id(request.path_params["run"])
         await self._history.run(run_id)
-        return _stream(follow_one(self._history, self._bench, run_id))
+        return stream(follow_one(self._history, self._bench, run_id))
 
     async def call(self, request: Request) -> Response:
         """Send the arguments and the outcome of a call."""
@@ -220,7 +228,7 @@ class _Routes:
         details = call_details(record, request.path_params["call"])
         if details is None:
             return JSONResponse({"error": "there is no such call"}, status_code=404)
-        return _json_response(details)
+        return json_response(details)
 
     async def file(self, request: Request) -> Response:
         """Send a stored value of a run, as a download."""
@@ -250,7 +258,7 @@ class _Routes:
         runs = {call.run_id for call in calls}
         records = {run: record_head(await self._history.recorded(run)) for run in runs}
         found = [self._approval(call, records[call.run_id]) for call in calls]
-        return _json_response({"calls": [item for item in found if item is not None]}, request)
+        return json_response({"calls": [item for item in found if item is not None]}, request)
 
     def _approval(self, call: PendingCall, head: Mapping[str, Any]) -> Mapping[str, Any] | None:
         items: list[Mapping[str, Any]] = head["pending"]
@@ -261,17 +269,17 @@ class _Routes:
         """Send two runs with their calls aligned."""
         left = await self._history.recorded(request.query_params.get("a", ""))
         right = await self._history.recorded(request.query_params.get("b", ""))
-        return _json_response(await run_in_threadpool(compare_records, left, right), request)
+        return json_response(await run_in_threadpool(compare_records, left, right), request)
 
     async def replay(self, request: Request) -> Response:
         """Send the script's variables at a call."""
         body = await _body(request)
         run_id = validate_recorded_id(_text(body, "run", 100))
-        return _json_response(await self._replays.at(run_id, _text(body, "call", 200)))
+        return json_response(await self._replays.at(run_id, _text(body, "call", 200)))
 
     async def audit(self, request: Request) -> Response:
         """Send the newest rows of the audit."""
-        return _json_response({"rows": await self._audit.rows()})
+        return json_response({"rows": await self._audit.rows()})
 
     # --- decisions ------------------------------------------------------------------------------
 
@@ -282,12 +290,12 @@ class _Routes:
         pending = await self._history.pending(record.run.run_id)
         call = next((item for item in pending if item.call == body.get("call")), None)
         if call is None:
-            return _json_response({"problem": "the call no longer awaits a decision"})
+            return json_response({"problem": "the call no longer awaits a decision"})
         try:
             validate_edit(call, body.get("arguments"), self._tools, record)
         except UsageError as error:
-            return _json_response({"problem": str(error)})
-        return _json_response({"problem": None})
+            return json_response({"problem": str(error)})
+        return json_response({"problem": None})
 
     async def decide(self, request: Request) -> Response:
         """Record a decision about a call, and continue the run."""
@@ -311,7 +319,7 @@ class _Routes:
             raise
         await self._audit.write({**row, "outcome": "recorded"})
         self._bench.continue_later(run_id, self._history)
-        return _json_response({"by": row["identity"]})
+        return json_response({"by": row["identity"]})
 
     async def _decide(self, row: Mapping[str, Any], body: Mapping[str, Any]) -> None:
         by, comment = row["identity"], _text(body, "comment", _COMMENT_CHARS, required=False)
@@ -342,20 +350,20 @@ class _Routes:
         await self._history.run(run_id)
         await self._bench.session()
         self._bench.resume_soon(run_id)
-        return _json_response({})
+        return json_response({})
 
     # --- scripts --------------------------------------------------------------------------------
 
     async def tools(self, request: Request) -> Response:
         """Send the tools that a script may call."""
-        return _json_response(await self._bench.tools(), request)
+        return json_response(await self._bench.tools(), request)
 
     async def check(self, request: Request) -> Response:
         """Check a script."""
         body = await _body(request)
         source = _text(body, "source", 1 << 20, required=False)
         findings = await self._bench.check(source, _allowed(body))
-        return _json_response({"findings": [asdict(finding) for finding in findings]})
+        return json_response({"findings": [asdict(finding) for finding in findings]})
 
     async def start(self, request: Request) -> Response:
         """Start a script; the answer has the id of its run."""
@@ -367,7 +375,7 @@ class _Routes:
             "allowed_tools": _allowed(body),
         }
         await self._audited(request, {"action": "start", "file": options["filename"]})
-        return _json_response({"run": await self._bench.start(options)})
+        return json_response({"run": await self._bench.start(options)})
 
     async def _audited(self, request: Request, row: dict[str, Any]) -> None:
         visitor = _visitor(request)
@@ -410,45 +418,3 @@ def _allowed(body: Mapping[str, Any]) -> list[str] | None:
         msg = "allow must be a list of names of tools"
         raise UsageError(msg)
     return found
-
-
-def _guarded(endpoint: _Endpoint) -> _Endpoint:
-    """Answer with the message of an error that a request caused."""
-
-    async def guarded(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except UnknownRunError as error:
-            return JSONResponse({"error": str(error)}, status_code=404)
-        except UsageError as error:
-            return JSONResponse({"error": str(error)}, status_code=400)
-        except JournalError as error:
-            return JSONResponse({"error": str(error)}, status_code=409)
-        except PtcError as error:
-            return JSONResponse({"error": str(error)}, status_code=503)
-
-    return guarded
-
-
-def _json_response(data: Any, request: Request | None = None) -> Response:
-    body = _json.dumps_unchecked(data)
-    headers = {}
-    accepted = request.headers.get("accept-encoding", "") if request is not None else ""
-    if len(body) > _GZIP_BYTES and "gzip" in accepted:
-        body = gzip.compress(body, 1)
-        headers["content-encoding"] = "gzip"
-    return Response(body, media_type="application/json", headers=headers)
-
-
-def _file_response(request: Request, file: File) -> Response:
-    headers = {"etag": file.tag, "vary": "accept-encoding"}
-    if request.headers.get("if-none-match") == file.tag:
-        return Response(status_code=304, headers=headers)
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        headers["content-encoding"] = "gzip"
-        return Response(file.compressed, media_type=file.media_type, headers=headers)
-    return Response(file.body, media_type=file.media_type, headers=headers)
-
-
-def _stream(events: AsyncIterator[bytes]) -> Response:
-    return StreamingResponse(events, media_type="text/event-stream")

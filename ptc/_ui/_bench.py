@@ -13,6 +13,7 @@ import anyio
 from .._core._arguments import describe_error
 from .._runs._program_row import recorded_tools
 from ..errors import PtcError, UsageError
+from ._partials import Partials
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -27,15 +28,20 @@ _ELSEWHERE_SECONDS: Final = 2.5
 """Time that a waiting process or a worker of the queue has to continue a run after a decision."""
 _POLL_SECONDS: Final = 0.15
 _MOST_NOTES: Final = 1_000
-_DELTAS: Final = 64
 _log = logging.getLogger("ptc")
 
 
 class Bench:
     """Runs scripts for the page, and continues runs after decisions."""
 
-    def __init__(self, session: Session | None) -> None:
-        """Open nothing yet; `session` is None if the page is read-only."""
+    def __init__(self, session: Session | None, partials: Partials | None = None) -> None:
+        """Open nothing yet.
+
+        Args:
+            session: Runs and continues scripts. None: the page is read-only.
+            partials: Receives the partial values of runs that somebody else executes in this
+                process. None: there are none.
+        """
         self._session = session
         self._group: TaskGroup | None = None
         self._lock = anyio.Lock()
@@ -43,8 +49,7 @@ class Bench:
         self.notes: dict[str, str] = {}
         """By run: ``here``, ``elsewhere``, ``nobody``, ``waits``, or the reason why this process
         could not continue it."""
-        self.partials: dict[str, dict[str, Any]] = {}
-        """By run that this process executes: the last partial value of each call."""
+        self.partials = Partials() if partials is None else partials
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -109,7 +114,7 @@ class Bench:
 
         def on_event(event: RunEvent) -> None:
             accepted.set()
-            self._note_partial(run_id, event)
+            self.partials.note(run_id, event)
 
         async def execute() -> None:
             try:
@@ -118,7 +123,7 @@ class Bench:
                 failure.append(error)
             finally:
                 accepted.set()
-                self.partials.pop(run_id, None)
+                self.partials.forget(run_id)
 
         self._note(run_id, "here")
         assert self._group is not None  # noqa: S101  # requests come while serving
@@ -127,15 +132,6 @@ class Bench:
         if failure:
             raise failure[0]
         return run_id
-
-    def _note_partial(self, run_id: str, event: RunEvent) -> None:
-        if event.kind == "tool_output_delta" and event.call is not None:
-            call = event.call
-            path = f"{call.parent}.{call.seq}" if call.parent else str(call.seq)
-            found = self.partials.setdefault(run_id, {})
-            found[path] = event.value
-            while len(found) > _DELTAS:
-                del found[next(iter(found))]
 
     # --- after a decision -----------------------------------------------------------------------
 
@@ -185,13 +181,13 @@ class Bench:
         session = await self.session()
 
         def on_event(event: RunEvent) -> None:
-            self._note_partial(run_id, event)
+            self.partials.note(run_id, event)
 
         self._note(run_id, "here")
         try:
             await session.resume(run_id, on_event=on_event)
         finally:
-            self.partials.pop(run_id, None)
+            self.partials.forget(run_id)
 
     def resume_soon(self, run_id: str) -> None:
         """Continue a run in this process, in the background; `notes` has a failure."""

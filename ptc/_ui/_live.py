@@ -15,7 +15,7 @@ from .._core import _json
 from .._runs._run_query import create_query
 from .._runs._watch import UNFINISHED, watch_run
 from ..errors import PtcError
-from ._views import call_row, event_row, record_head, summary_row
+from ._views import bounded, call_row, event_row, record_head, summary_row
 
 if TYPE_CHECKING:
     from .._runs._history import History
@@ -118,7 +118,10 @@ class _RunState:
                 calls.append(data)
         head = record_head(record)
         head["note"] = bench.notes.get(self._run_id, "")
-        head["partials"] = dict(bench.partials.get(self._run_id, {}))
+        head["partials"] = {
+            path: bounded(_json.dumps_unchecked(value))
+            for path, value in bench.partials.of(self._run_id).items()
+        }
         change: dict[str, Any] = {}
         if head != self._head:
             change["head"] = self._head = head

@@ -6,7 +6,9 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from .._calls._rows import pending_call
+from .._calls._usage_record import decode_usage
 from .._core import _json
+from .._facts import ModelUsage
 from .._runs._program_row import describe_source, limits_of_record, load_result, read_options
 from ..errors import DamagedRunError
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from ..journal._run_lists import RunSummary
 
 __all__ = [
+    "bounded",
     "call_details",
     "call_row",
     "event_row",
@@ -42,6 +45,7 @@ def summary_row(run: RunSummary) -> dict[str, Any]:
         "tenant": run.tenant,
         "revision": run.revision,
         "bytes": run.size_bytes,
+        "cost": run.cost_usd,
     }
 
 
@@ -68,7 +72,7 @@ def record_head(record: RunRecord) -> dict[str, Any]:
         "run": run_head(row),
         "source": row.source,
         "source_note": describe_source(row),
-        "inputs": _bounded(row.inputs),
+        "inputs": bounded(row.inputs),
         "tools": list(_tools(options)),
         "limits": dataclasses.asdict(limits_of_record(options["limits"])),
         "engine": options.get("engine", ""),
@@ -90,14 +94,16 @@ def _tools(options: dict[str, Any]) -> dict[str, Any]:
     return read_record(options["tools"])
 
 
-def _tokens(record: RunRecord) -> dict[str, int] | None:
-    found = {"requests": 0, "input_tokens": 0, "output_tokens": 0}
-    for call in record.calls:
-        if call.end is not None and call.end.usage:
-            usage = _json.loads(call.end.usage)
-            for name in found:
-                found[name] += int(usage.get(name) or 0)
-    return found if found["requests"] else None
+def _tokens(record: RunRecord) -> dict[str, Any] | None:
+    """Return the usage of models; the cost is None if the price of one is unknown."""
+    usages = [call.end.usage for call in record.calls if call.end is not None and call.end.usage]
+    if not usages:
+        return None
+    found = [decode_usage(usage) for usage in usages]
+    costs = [cost for _, cost in found]
+    total = sum((usage for usage, _ in found), ModelUsage())
+    cost = None if None in costs else sum(cost or 0.0 for cost in costs)
+    return {**dataclasses.asdict(total), "cost": cost}
 
 
 def _undecided(record: RunRecord) -> list[Any]:
@@ -136,7 +142,7 @@ def _decision(row: DecisionRow) -> dict[str, Any]:
         "by": row.by,
         "comment": row.comment,
         "at": row.at_ms,
-        "value": _bounded(row.value),
+        "value": bounded(row.value),
     }
 
 
@@ -146,7 +152,7 @@ def _result(row: RunRow) -> dict[str, Any] | None:
         return None
     return {
         "status": result.status,
-        "value": _bounded(_json.dumps_unchecked(result.value)),
+        "value": bounded(_json.dumps_unchecked(result.value)),
         "error": None if result.error is None else dataclasses.asdict(result.error),
         "warnings": [dataclasses.asdict(warning) for warning in result.warnings[:200]],
         "cut": None if result.cut is None else dataclasses.asdict(result.cut),
@@ -193,13 +199,13 @@ def call_details(record: RunRecord, path: str) -> dict[str, Any] | None:
     if end is not None:
         body = _json.loads(end.body)[2]
         if end.ok:
-            value = _bounded(_json.dumps_unchecked(body))
+            value = bounded(_json.dumps_unchecked(body))
         else:
-            error = {**body, "details": _bounded(_json.dumps_unchecked(body.get("details")))}
+            error = {**body, "details": bounded(_json.dumps_unchecked(body.get("details")))}
     result = load_result(record.run)
     return {
         "row": call_row(row),
-        "arguments": _bounded(row.arguments),
+        "arguments": bounded(row.arguments),
         "value": value,
         "error": error,
         "key": row.key,
@@ -238,7 +244,7 @@ def event_row(run_id: str, row: EventRow) -> dict[str, Any]:
     }
 
 
-def _bounded(data: bytes) -> dict[str, Any]:
+def bounded(data: bytes) -> dict[str, Any]:
     """Return JSON as text, with the number of bytes that are not in it."""
     text = data[: 4 * MAX_CHARS].decode(errors="replace")
     if len(data) <= MAX_CHARS:

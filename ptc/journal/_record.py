@@ -103,7 +103,7 @@ _SUMMARY: Final[_Columns] = {
     **{"run_id": _text, "filename": _text, "status": _text, "created_ms": _time_ms},
     **{"ended_ms": _or_none(_time_ms), "rolled_back_ms": _or_none(_time_ms)},
     **{"revision": _count, "attempts": _count, "tenant": _text},
-    **{"size_bytes": _count, "calls": _count},
+    **{"size_bytes": _count, "calls": _count, "cost_usd": _or_none(_seconds)},
 }
 _CALL: Final[_Columns] = {
     **{"run": _count, "path": _text, "tool": _text, "arguments": _blob, "key": _text},

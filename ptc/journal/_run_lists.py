@@ -58,6 +58,8 @@ class RunSummary:
     size_bytes: int
     calls: int
     """Number of recorded calls."""
+    cost_usd: float | None = None
+    """Price of the models that its calls used; None if they used none, or a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +184,25 @@ class _Statement:
         return (
             "SELECT p.created_ms, p.number, r.run_id, r.filename, r.status, r.created_ms,"  # noqa: S608  # values are bound
             " r.ended_ms, r.rolled_back_ms, r.revision, r.attempts, r.tenant, r.size_bytes,"
-            " (SELECT count(*) FROM calls c WHERE c.run=r.number)"
+            " (SELECT count(*) FROM calls c WHERE c.run=r.number),"
+            f" {self._cost()}"
             f" FROM ({examined}) p LEFT JOIN runs r ON r.number=p.number{self._matches(query)}"
             " ORDER BY p.created_ms DESC, p.number DESC"
+        )
+
+    def _cost(self) -> str:
+        """Return the expression of a run's cost. Usage that is not JSON has no cost."""
+        if self._names_index:
+            text = "CAST(c.usage AS TEXT)"
+            cost = f"iif(json_valid({text}), json_extract({text}, '$.cost_usd'), NULL)"
+            hint = " INDEXED BY usage_of_calls"
+        else:
+            pattern = '"cost_usd":([0-9]+[0-9.]*(?:[eE][+-]?[0-9]+)?)'
+            cost = f"substring(encode(c.usage, 'escape') FROM '{pattern}')::float8"
+            hint = ""
+        return (
+            f"(SELECT CASE WHEN count(*)=count({cost}) THEN sum({cost}) END"  # noqa: S608  # our names
+            f" FROM calls c{hint} WHERE c.run=r.number AND c.usage IS NOT NULL)"
         )
 
     def _indexed(self, query: RunQuery) -> Iterator[tuple[str, str]]:

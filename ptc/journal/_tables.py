@@ -90,9 +90,10 @@ CREATE INDEX ended_runs ON runs(ended_ms, number, size_bytes)
   WHERE ended_ms IS NOT NULL AND instr(run_id, '.')=0
 """
 _ENGINE: Final = "ALTER TABLE runs ADD COLUMN engine TEXT NOT NULL DEFAULT ''"
+_COSTS: Final = "CREATE INDEX usage_of_calls ON calls(run) WHERE usage IS NOT NULL"
 MIGRATIONS: Final = (
     *(_TABLES, _ROLLBACK, _CACHED_RESULTS, _PAUSED_RUNS, _ENDED_RUNS),
-    *(_DOCUMENTS, _REVISIONS, _TENANTS, _EVENTS, _WORKERS, _RETENTION, _ENGINE),
+    *(_DOCUMENTS, _REVISIONS, _TENANTS, _EVENTS, _WORKERS, _RETENTION, _ENGINE, _COSTS),
 )
 """Indexed by the version they start from. Never edit an entry: existing files were made with it."""
 SCHEMA_VERSION: Final = len(MIGRATIONS)

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 
 from .._core._call_usage import usage_of_call
 from .._facts import ModelUsage
+from ._prices import price_of
 
 __all__ = ["UsageMeter", "measure_usage", "report_usage"]
 
@@ -40,11 +41,17 @@ def measure_usage() -> Iterator[UsageMeter]:
         _meter.reset(token)
 
 
-def report_usage(usage: ModelUsage) -> None:
-    """Report the usage of a model to the meter of the calling code and to its tool call, if any."""
+def report_usage(usage: ModelUsage, *, model: str = "", cost: float | None = None) -> None:
+    """Report the usage of a model to the meter of the calling code and to its tool call, if any.
+
+    Args:
+        usage: The tokens.
+        model: Name of the model, as ``provider:name``; ``""``: unknown.
+        cost: Price in US dollars, if the provider has reported it. None: it is looked up.
+    """
     meter = _meter.get()
     if meter is not None:
         meter.add(usage)
     add_to_call = usage_of_call.get()
     if add_to_call is not None:
-        add_to_call(usage)
+        add_to_call(usage, price_of(model, usage) if cost is None else cost)

@@ -49,6 +49,11 @@ def test_wheel_has_the_pages_and_the_skill(wheel: list[str]) -> None:
     assert "ptc/_docs/elsewhere/readme.md" in wheel
 
 
+def test_wheel_has_every_file_of_the_page(wheel: list[str]) -> None:
+    files = {f"ptc/_ui/static/{file.name}" for file in (ROOT / "ptc/_ui/static").iterdir()}
+    assert {"ptc/_ui/static/index.html", "ptc/_ui/static/main.js"} <= files <= set(wheel)
+
+
 def test_top_level_of_the_repository_has_only_expected_entries() -> None:
     wanted = {"pyproject.toml", "ptc", "bindings", "tools", "tests", "samples", "README.md"}
     also = {"LICENSE", "CHANGELOG.md", "docs"}

@@ -61,6 +61,13 @@ export function bytes(value) {
   return `${(value / (1 << 20)).toFixed(1)} MiB`;
 }
 
+// US dollars. An unknown price is not 0, and shows nothing.
+export function money(value) {
+  if (value === null || value === undefined) return "";
+  if (value >= 100) return `$${number.format(Math.round(value))}`;
+  return `$${value.toFixed(value >= 1 || value === 0 ? 2 : 4)}`;
+}
+
 const two = (value) => String(value).padStart(2, "0");
 
 export function time(ms) {

@@ -20,6 +20,8 @@ const VIEWS = [
   [/^\/approvals$/, async () => (await import("./approvals.js")).approvalsView],
   [/^\/new$/, async () => (await import("./script.js")).scriptView],
   [/^\/compare$/, async () => (await import("./compare.js")).compareView],
+  [/^\/extractions$/, async () => (await import("./extractions.js")).extractionsView],
+  [/^\/extractions\/([0-9a-f]{24})$/, async () => (await import("./extraction.js")).extractionView],
   [/^\/audit$/, async () => (await import("./audit.js")).auditView],
 ];
 
@@ -30,6 +32,7 @@ function frame() {
     link("/", "Runs"),
     link("/approvals", ["Approvals", badge]),
     app.me.read_only ? null : link("/new", "Run a script"),
+    link("/extractions", "Extractions"),
     link("/compare", "Compare"),
     link("/audit", "Audit"),
   ].filter(Boolean);
@@ -135,6 +138,8 @@ function follow() {
 }
 
 async function begin() {
+  // The modules of the view arrive while the session is checked.
+  for (const [pattern, load] of VIEWS) if (pattern.test(location.pathname)) load().catch(() => {});
   try {
     await signIn();
     app.me = await get("/api/me");

@@ -2,9 +2,10 @@
 
 import { ATTEMPT, cached, Calls, EFFECT, END, LINE, PATH, START, STATUS, TOOL } from "./calls.js";
 import { download, get, post, stream } from "./api.js";
-import { announce, bytes, count, duration, fill, h, link, moment, statusMark, time, valueBlock, visible } from "./dom.js";
+import { announce, bytes, count, duration, fill, h, link, moment, money, statusMark, time, valueBlock, visible } from "./dom.js";
 import { decisionForm, noteBlock } from "./decide.js";
 import { Source } from "./source.js";
+import { tabSet } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 
 const UNFINISHED = new Set(["running", "queued"]);
@@ -28,7 +29,7 @@ export function runView(main, app, runId) {
   const left = h("div", { class: "pane" });
   const details = h("div", { class: "details unused", role: "region", "aria-label": "Call" },
     h("p", { class: "quiet" }, "Select a call to see its arguments and its result."));
-  const tabs = tabSet(["Output", "Result", "Inputs", "Limits", "Time travel"]);
+  const tabs = tabSet("Details of the run", ["Output", "Result", "Inputs", "Limits", "Time travel"]);
   const travel = travelPanel();
   fill(tabs.panels["Time travel"], travel.node);
   const grid = h("div", { class: "run-grid" },
@@ -76,7 +77,7 @@ export function runView(main, app, runId) {
     source.counts(calls.byLine);
     timeline.update(head, Date.now());
     if (change.head) showHead();
-    if (change.events || first) showOutput();
+    if (change.events || change.head || first) showOutput();
     if (before && before !== head.run.status) announce(`Run ${head.run.status.replace("_", " ")}`);
     if (change.head) travel.update();
     tick(UNFINISHED.has(head.run.status));
@@ -106,6 +107,7 @@ export function runView(main, app, runId) {
         run.attempts > 1 ? fact("Starts", run.attempts) : null,
         run.tenant ? fact("Tenant", visible(run.tenant)) : null,
         head.tokens ? fact("Tokens", `${count(head.tokens.input_tokens)} in, ${count(head.tokens.output_tokens)} out`) : null,
+        head.tokens && head.tokens.cost !== null ? fact("Cost", money(head.tokens.cost)) : null,
         fact("", link(`/compare?a=${run.id}`, "Compare"))));
     showNotes();
     fill(tabs.panels.Result, resultPanel());
@@ -218,8 +220,18 @@ export function runView(main, app, runId) {
       hidden ? h("p", { class: "quiet" }, `${count(hidden)} earlier rows are not shown; ptc show ${runId} --events lists all.`) : null,
       h("ol", { class: "output" }, shown.map((row) => h("li", { class: `k-${row.kind}` },
         h("span", { class: "at" }, time(row.at)), h("span", { class: "kind" }, row.kind), h("pre", {}, visible(row.text.replace(/\n$/, "")))))),
-      partials.map(([path, value]) => h("div", { class: "partial" }, h("span", { class: "quiet" }, `call ${path}, so far`), h("pre", {}, visible(JSON.stringify(value, null, 2))))));
+      partials.map(([path, value]) => h("div", { class: "partial" }, h("span", { class: "quiet" }, `call ${path}, so far`), valueBlock(growing(value), `Object of call ${path}, so far`))));
     if (atEnd) panel.scrollTop = panel.scrollHeight;
+  }
+
+  // The report of generate_object has the object beside its state.
+  function growing(value) {
+    try {
+      const found = value.whole ? JSON.parse(value.text) : null;
+      return found && typeof found === "object" && "object" in found ? { ...value, text: JSON.stringify(found.object ?? null) } : value;
+    } catch {
+      return value;
+    }
   }
 
   let asked = 0;
@@ -248,6 +260,7 @@ export function runView(main, app, runId) {
       row[EFFECT] ? ["Side effect", "yes"] : null,
       call.wait ? ["Waited", duration((call.wait[1] ?? Date.now()) - call.wait[0])] : null,
       data.usage ? ["Tokens", `${count(data.usage.input_tokens ?? 0)} in, ${count(data.usage.output_tokens ?? 0)} out`] : null,
+      typeof data.usage?.cost_usd === "number" ? ["Cost", money(data.usage.cost_usd)] : null,
     ].filter(Boolean);
     fill(details,
       h("h3", {}, visible(row[TOOL]), h("span", { class: "quiet" }, ` call ${row[PATH]}`)),
@@ -311,31 +324,4 @@ export function runView(main, app, runId) {
     clearInterval(ticking);
     timeline.close();
   };
-}
-
-function tabSet(names) {
-  const panels = {};
-  const buttons = names.map((name, index) => {
-    const id = name.toLowerCase().replaceAll(" ", "-");
-    panels[name] = h("div", { role: "tabpanel", id: `p-${id}`, "aria-labelledby": `t-${id}`, tabindex: "0", hidden: index > 0 });
-    return h("button", { role: "tab", id: `t-${id}`, "aria-controls": `p-${id}`, "aria-selected": String(index === 0), tabindex: index ? "-1" : "0" }, name);
-  });
-  const choose = (index) => {
-    buttons.forEach((button, at) => {
-      button.setAttribute("aria-selected", String(at === index));
-      button.tabIndex = at === index ? 0 : -1;
-      panels[names[at]].hidden = at !== index;
-    });
-  };
-  buttons.forEach((button, index) => {
-    button.addEventListener("click", () => choose(index));
-    button.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!step) return;
-      const next = (index + step + buttons.length) % buttons.length;
-      choose(next);
-      buttons[next].focus();
-    });
-  });
-  return { panels, node: h("section", { class: "tabs" }, h("div", { role: "tablist", "aria-label": "Details of the run" }, buttons), Object.values(panels)) };
 }

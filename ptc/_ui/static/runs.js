@@ -1,7 +1,7 @@
 // The list of runs: filters, search, and a virtual list over pages of the server.
 
 import { get } from "./api.js";
-import { announce, count, duration, fill, h, link, MEDIA_SMALL, moment, statusMark, time, visible } from "./dom.js";
+import { announce, count, duration, fill, h, link, MEDIA_SMALL, moment, money, statusMark, time, visible } from "./dom.js";
 import { VirtualList } from "./vlist.js";
 
 const STATUSES = ["running", "queued", "paused", "completed", "failed", "rejected", "timed_out",
@@ -36,7 +36,7 @@ export function runsView(main, app) {
     labelled("Tool", tool), labelled("Tenant", tenant), total);
 
   const head = h("div", { class: "rhead row-grid", role: "row" },
-    ["Status", "Script", "Run", "Started", "Duration", "Calls", "Tenant"].map((name, index) =>
+    ["Status", "Script", "Run", "Started", "Duration", "Calls", "Cost", "Tenant"].map((name, index) =>
       h("span", { role: "columnheader", class: `c${index}` }, name)));
   const port = h("div", { class: "port", tabindex: "-1", role: "rowgroup" });
   const table = h("div", { class: "runs", role: "table", "aria-label": "Runs", "aria-rowcount": "-1" },
@@ -60,7 +60,8 @@ export function runsView(main, app) {
       cell(3, moment(run.start)),
       cell(4, took === null ? "" : duration(took)),
       cell(5, count(run.calls)),
-      cell(6, visible(run.tenant)));
+      cell(6, money(run.cost)),
+      cell(7, visible(run.tenant)));
   }
 
   function query(after) {
@@ -100,7 +101,8 @@ export function runsView(main, app) {
     next = page.next;
     complete = !next;
     report();
-    list.setLength(rows.length);
+    if (after) list.extend(rows.length);
+    else list.setLength(rows.length);
   }
 
   function report() {
@@ -135,7 +137,7 @@ export function runsView(main, app) {
     for (const run of data.runs) {
       const old = known.get(run.id);
       if (old) {
-        if (old.status !== run.status || old.calls !== run.calls || old.end !== run.end) {
+        if (old.status !== run.status || old.calls !== run.calls || old.end !== run.end || old.cost !== run.cost) {
           Object.assign(old, run);
           touched = true;
         }

@@ -27,6 +27,13 @@ export class VirtualList {
     this.refresh();
   }
 
+  // More rows at the end: those in view stay as they are.
+  extend(length) {
+    this.length = length;
+    this.space.style.height = `${length * this.rowHeight}px`;
+    this.plan();
+  }
+
   setRowHeight(height) {
     if (height === this.rowHeight) return;
     this.rowHeight = height;

@@ -103,8 +103,9 @@ CREATE INDEX ended_runs ON runs(ended_ms, number) INCLUDE (size_bytes)
   WHERE ended_ms IS NOT NULL AND strpos(run_id, '.')=0;
 """
 _ENGINE: Final = "ALTER TABLE runs ADD COLUMN engine TEXT NOT NULL DEFAULT ''"
+_COSTS: Final = "CREATE INDEX usage_of_calls ON calls(run) WHERE usage IS NOT NULL"
 _MIGRATIONS: Final = (
-    *(_TABLES, _REVISIONS, _TENANTS, _EVENTS, _ARTIFACTS, _QUEUE, _RETENTION, _ENGINE),
+    *(_TABLES, _REVISIONS, _TENANTS, _EVENTS, _ARTIFACTS, _QUEUE, _RETENTION, _ENGINE, _COSTS),
 )
 """Indexed by the version they start from. Never edit an entry: existing schemas were made with it.
 """

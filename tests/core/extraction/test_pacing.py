@@ -9,8 +9,9 @@ import pytest
 
 from ptc import ModelError
 from ptc._extraction._pacing import Pace, Spacing, StoppedError, Throttle, Ticket
-from ptc._extraction._spending import Budget, Prices
+from ptc._extraction._spending import Budget
 from ptc._facts import ModelUsage
+from ptc.models._prices import Prices
 
 pytestmark = pytest.mark.anyio
 
@@ -197,7 +198,7 @@ def test_budget_reserves_what_is_in_flight() -> None:
 
 
 def test_known_models_have_prices() -> None:
-    from ptc._extraction._spending import find_prices
+    from ptc.models._prices import find_prices
 
     pytest.importorskip("genai_prices", reason="pip install 'ptc-host[models]'")
     prices = find_prices("openai:gpt-4o", None)

@@ -16,6 +16,7 @@ from ptc import Retry, RunEvent, Session, Tool, ToolContext, ToolError, define_t
 from ptc._runs import _event_log
 from ptc.journal import EventRow, Journal, open_journal
 from ptc.models import ModelUsage
+from ptc.models._prices import price_of
 from ptc.models._usage import report_usage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]
@@ -225,3 +226,40 @@ async def test_recorded_call_has_its_start_its_attempts_and_its_usage(
     assert {each.usage for each in result.calls if each.parent == "1"} == {
         ModelUsage(requests=1, input_tokens=5)
     }
+
+
+async def test_list_of_runs_has_the_cost_if_all_prices_are_known(
+    store: Callable[[], Journal], tmp_path: Path
+) -> None:
+    async def ask(arguments: Any) -> int:
+        cost = arguments.get("cost")
+        report_usage(ModelUsage(requests=1, input_tokens=10), cost=cost)
+        report_usage(ModelUsage(requests=1, input_tokens=10), cost=cost)
+        return 1
+
+    schema = {"type": "object", "properties": {"cost": {"type": "number"}}}
+    tools = [define_tool("ask", "Ask a model.", schema, ask), hanging_tool(None)]
+    journal = store()
+    sources = {
+        "priced": "await ctx.ask(cost=0.00001); await ctx.ask(cost=0.5)",
+        "partly": "await ctx.ask(cost=0.5); await ctx.ask()",
+        "free": "await ctx.stall()",
+    }
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=journal) as session:
+        for name, calls in sources.items():
+            source = f"async def run(ctx, inputs): {calls}"
+            result = await session.program(source=source, run_id=name)
+            assert result.ok, result.error
+            if name == "priced":
+                assert [call.cost_usd for call in result.calls] == [0.00002, 1.0]
+        costs = {run.run_id: run.cost_usd for run in await session.history.runs()}
+    await journal.close()
+    assert costs == {"priced": pytest.approx(1.00002), "partly": None, "free": None}
+
+
+def test_price_of_a_known_model_is_found() -> None:
+    pytest.importorskip("genai_prices", reason="pip install 'ptc-host[models]'")
+    usage = ModelUsage(requests=1, input_tokens=1_000_000)
+    assert price_of("openai:gpt-4o", usage) == 2.5
+    assert price_of("openai:no-such-model", usage) is None
+    assert price_of("scripted", usage) is None

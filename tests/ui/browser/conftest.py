@@ -9,7 +9,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 import ptc
 from ptc import Limits, Session, Tool
+from tests.ui.extracted import extract
 
 sync_api: Any = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
 REPOSITORY = Path(ptc.__file__).parents[1]
@@ -25,7 +28,9 @@ SECONDS = 30
 MARK = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 """Text that runs as a program where it is not escaped."""
 TOOLS = f'''
-from ptc import ToolError, tool
+import asyncio
+
+from ptc import ToolContext, ToolError, tool
 
 MARK = {MARK!r}
 
@@ -42,6 +47,16 @@ async def price(item: str) -> int:
 async def page(url: str) -> dict:
     """Fetch a page."""
     return {{"url": url, "text": MARK, "link": "javascript:document.title='owned'"}}
+
+
+@tool
+async def grow(ctx: ToolContext) -> int:
+    """Report an object that grows, as generate_object does."""
+    value = {{"mark": MARK, "steps": 0}}
+    for value["steps"] in range(1, 200):
+        ctx.output({{"object": value, "attempt": 1}})
+        await asyncio.sleep(0.05)
+    return 1
 
 
 @tool(side_effect=True, idempotent=True, needs_approval=True, approval_prompt=lambda a: MARK)
@@ -66,6 +81,10 @@ async def run(ctx, inputs):
         pass
     return await ctx.page(url="javascript:document.title='owned'")
 """
+GROWS = """
+async def run(ctx, inputs):
+    return await ctx.grow()
+"""
 MANY = """
 import asyncio
 async def run(ctx, inputs):
@@ -79,7 +98,7 @@ class Site:
     """The server, and the runs of its journal by name."""
 
     root: Path
-    journal: Path
+    journal: Path | str
     environment: dict[str, str]
     runs: dict[str, str]
     process: subprocess.Popen[str]
@@ -134,17 +153,26 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The page of a journal with four runs, over a root with tools."""
+    """The page of a journal with four runs and two extractions, over a root with tools."""
     import anyio
 
     root = tmp_path_factory.mktemp("root")
     (root / "shop.py").write_text(TOOLS)
     journal = tmp_path_factory.mktemp("journal") / "runs.db"
     runs = anyio.run(_record, root, journal)
+    runs["extraction"] = anyio.run(partial(extract, journal, root, MARK, count=400))
+    runs["other"] = anyio.run(partial(extract, journal, root, MARK, shift=5))
+    with serve(root, journal, tmp_path_factory.mktemp("state"), runs) as site:
+        yield site
+
+
+@contextmanager
+def serve(root: Path, journal: Path | str, state: Path, runs: dict[str, str]) -> Iterator[Site]:
+    """Serve the page of a journal in a process of its own."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in PARTS),
-        "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state")),
+        "XDG_STATE_HOME": str(state),
     }
     command = [sys.executable, "-P", "-W", "ignore", "-m", "ptc", "ui"]
     command += ["--root", str(root), "--tools", str(root / "shop.py")]
@@ -152,14 +180,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with subprocess.Popen(
         command, cwd=root, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:  # fmt: skip
-        yield Site(root, journal, environment, runs, process)
-        process.terminate()
-        process.wait(SECONDS)
+        try:
+            yield Site(root, journal, environment, runs, process)
+        finally:
+            process.terminate()
+            process.wait(SECONDS)
 
 
 @pytest.fixture(scope="module")
 def signed_in(site: Site, chromium: Any) -> Any:
     """The state of a browser that has signed in."""
+    return sign_in(site, chromium)
+
+
+def sign_in(site: Site, chromium: Any) -> Any:
+    """Open a link of the page, and return the state of the browser."""
     context = chromium.new_context()
     page = context.new_page()
     page.goto(site.link())

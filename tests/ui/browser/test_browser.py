@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import urllib.error
@@ -9,10 +10,13 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.ui.browser.conftest import GROWS, ORDERS, TOOLS, serve, sign_in
 
 if TYPE_CHECKING:
     from tests.ui.browser.conftest import Site
@@ -27,6 +31,8 @@ SCREENS = {
     "approvals": "/approvals",
     "new": "/new",
     "compare": "/compare?a={orders}&b={hostile}",
+    "extractions": "/extractions",
+    "extraction": "/extractions/{extraction}",
     "audit": "/audit",
 }
 SHIFTS = """
@@ -69,6 +75,7 @@ def test_screen_fits_and_shifts_nothing(
     with opened(chromium, signed_in, viewport={"width": width, "height": 800}) as (page, errors):
         show(page, site, screen)
         assert errors == []
+        assert "Loading" not in page.inner_text("main")
         over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(over) <= 0
         cut = """[...document.querySelectorAll("#bar nav a")].filter(a => {
@@ -84,7 +91,7 @@ def test_hostile_text_is_shown_and_never_executed(
 ) -> None:
     with opened(chromium, signed_in) as (page, errors):
         show(page, site, screen)
-        for call in page.query_selector_all(".call")[:4]:
+        for call in page.query_selector_all(".call, .doc")[:4]:
             call.click()
         page.wait_for_timeout(200)
         assert "owned" not in page.title()
@@ -109,6 +116,46 @@ def test_screens_have_no_serious_finding_of_axe(
             found = axe.Axe().run(page).response["violations"]
             serious = [each["id"] for each in found if each["impact"] in ("serious", "critical")]
             assert serious == [], screen
+
+
+def test_object_grows_in_the_page_while_it_streams(
+    site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, "new")
+        page.locator("textarea").first.fill(GROWS)
+        page.get_by_role("button", name="Run", exact=True).click()
+        steps = page.locator(".partial")
+        steps.wait_for(timeout=20_000)
+        before = steps.inner_text()
+        assert "onerror=" in before
+        page.wait_for_function(
+            "text => document.querySelector('.partial')?.innerText !== text", arg=before
+        )
+        assert '"attempt"' not in steps.inner_text(), "only the object is shown"
+        assert errors == []
+
+
+def test_documents_are_reached_with_the_keyboard_and_filtered(
+    site: Site, chromium: Any, signed_in: Any
+) -> None:
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, "extraction")
+        assert len(page.query_selector_all(".doc")) < 60, "rows out of view are no elements"
+        page.get_by_role("listbox", name="Documents").focus()
+        page.keyboard.press("End")
+        page.keyboard.press("Enter")
+        page.locator(".doc-details h3").wait_for(timeout=5_000)
+        assert page.locator(".doc.on").get_attribute("aria-posinset") == "403"
+        page.get_by_role("button", name="documents, different values").click()
+        page.locator(".total", has_text="1 shown").wait_for(timeout=5_000)
+        page.get_by_role("listbox", name="Documents").focus()
+        page.keyboard.press("Enter")
+        page.locator(".differ", has_text="/total").wait_for(timeout=5_000)
+        page.get_by_role("tab", name="Compare").click()
+        page.get_by_role("tabpanel", name="Compare").get_by_role("button").click()
+        page.locator(".difference", has_text="invoice-1").wait_for(timeout=5_000)
+        assert errors == []
 
 
 def test_browser_without_a_token_sees_nothing(site: Site, chromium: Any, signed_in: Any) -> None:
@@ -169,15 +216,37 @@ def test_name_that_was_rebound_to_this_host_is_refused(site: Site, signed_in: An
 def test_decision_in_the_page_finishes_a_run_of_another_process(
     site: Site, chromium: Any, signed_in: Any
 ) -> None:
-    with opened(chromium, signed_in) as (page, errors):
+    approve(site, chromium, signed_in)
+
+
+def test_decision_in_the_page_finishes_a_run_of_another_process_over_postgresql(
+    chromium: Any, tmp_path: Path, database: str
+) -> None:
+    (tmp_path / "shop.py").write_text(TOOLS)
+    (tmp_path / "orders.py").write_text(ORDERS)
+    with serve(tmp_path, database, tmp_path / "state", {}) as site:
+        state = sign_in(site, chromium)
+        ran = command(site, "run", "orders.py", "--tools", "shop.py", "--allow", "price,refund")
+        site.runs["orders"] = json.loads(ran.stdout)["run_id"]
+        approve(site, chromium, state)
+
+
+def command(site: Site, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "ptc", name, *arguments, "--json",
+         "--journal", str(site.journal)],
+        cwd=site.root, env=site.environment, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+
+
+def approve(site: Site, chromium: Any, state: Any) -> None:
+    """Approve the run of orders in the page, and check its record with the command line."""
+    with opened(chromium, state) as (page, errors):
         show(page, site, "paused")
         page.get_by_role("button", name="Approve").first.click()
         page.get_by_text("completed").first.wait_for(timeout=20_000)
         assert errors == []
-    shown = subprocess.run(
-        [sys.executable, "-P", "-m", "ptc", "show", site.runs["orders"], "--json",
-         "--journal", str(site.journal)],
-        cwd=site.root, env=site.environment, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert '"completed"' in shown.stdout
-    assert '"ann"' in shown.stdout
+    shown = command(site, "show", site.runs["orders"]).stdout
+    assert '"completed"' in shown
+    assert '"ann"' in shown

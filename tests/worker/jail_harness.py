@@ -6,6 +6,8 @@ import ast
 import contextlib
 import json
 import os
+import platform
+import re
 import secrets
 import select
 import shutil
@@ -24,10 +26,33 @@ from ptc._workers._syscall_names import syscall_name
 from ptc.worker._layers import Layer
 
 HERE = Path(__file__).parent
-PROBES = [
+ALL_PROBES = [
     json.loads(line)
     for line in (HERE.parent / "programs/escapes/os.jsonl").read_text().splitlines()
 ]
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+RAW_CALL = re.compile(r"\bsc\((\d+)")
+
+
+def probes_for(machine: str) -> list[dict[str, str]]:
+    """Return the probes with the system call numbers of a machine; the corpus has x86-64's.
+
+    Probes of calls and instructions that the machine does not have are left out.
+    """
+    ours = {syscall_name(AUDIT_ARCH[machine], number): number for number in range(500)}
+
+    def name(match: re.Match[str]) -> str:
+        return syscall_name(AUDIT_ARCH["x86_64"], int(match[1]))
+
+    return [
+        {**probe, "script": RAW_CALL.sub(lambda call: f"sc({ours[name(call)]}", probe["script"])}
+        for probe in ALL_PROBES
+        if probe.get("machine", machine) == machine
+        and all(name(call) in ours for call in RAW_CALL.finditer(probe["script"]))
+    ]
+
+
+PROBES = probes_for(platform.machine()) if platform.machine() in AUDIT_ARCH else []
 PATIENCE_S = 20.0
 ORDINARY_USER = 54321
 

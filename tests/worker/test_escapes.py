@@ -27,6 +27,7 @@ STOPPED_BY = {
     "AttributeError", "EOFError", "FileNotFoundError", "ImportError", "IndexError", "KeyError",
     "ModuleNotFoundError", "NameError", "OSError", "PermissionError", "RefusedError",
     "RuntimeError", "ScriptRejected", "TypeError", "ValueError",
+    "ExceptionGroup",  # early 3.11: `except*` wraps the error of its block
 }  # fmt: skip
 
 

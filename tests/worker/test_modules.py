@@ -578,3 +578,22 @@ def run(ctx, inputs):
     found, done = json.loads(answer["result"])
     assert done == []
     assert set(found) <= {"NameError", "TypeError", "AttributeError", "SyntaxError", "RefusedError"}
+
+
+EARLY_PATHS = """
+import ntpath, pathlib
+kind = type(pathlib.PureWindowsPath._flavour)
+kind.ntpath = ntpath  # as in the class of CPython 3.11.2
+from ptc.worker._modules._text import confine_paths
+confine_paths()
+print([name for name in vars(kind) if getattr(kind, name) is ntpath], kind.ntpath.sep)
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later releases have no such class")
+def test_classes_of_paths_keep_no_module_under_any_name() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY_PATHS],
+        env=ENVIRONMENT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "[] \\\n", done.stderr

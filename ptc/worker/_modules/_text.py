@@ -267,16 +267,16 @@ def confine_paths() -> None:
     for module, pure in ((posixpath, library.PurePosixPath), (ntpath, library.PureWindowsPath)):
         functions = {name: getattr(module, name) for name in _PURE if hasattr(module, name)}
         lexical = make_module(module.__name__, functions)
-        if hasattr(library, "_posix_flavour"):  # 3.11
-            replace_attribute(type(pure._flavour), "pathmod", lexical)
-            continue
-        for kind in (library.PurePath, pure):
-            # `_flavour`, from 3.13 on `parser`, from 3.14.10 on the name of the module, too.
+        old = hasattr(library, "_posix_flavour")  # 3.11
+        for kind in (type(pure._flavour),) if old else (library.PurePath, pure):
+            # 3.11: `pathmod`, and in its first releases `ntpath`; later `_flavour`; 3.13: `parser`;
+            # from 3.14.10 on the name of the module, too.
             held = [name for name, value in class_namespace(kind).items() if value is module]
             for name in held:
                 replace_attribute(kind, name, lexical)
-        where = sys.modules[library.PurePath.__module__]  # `pathlib._local` on 3.13
-        vars(where)[module.__name__] = lexical
+        if not old:
+            where = sys.modules[library.PurePath.__module__]  # `pathlib._local` on 3.13
+            vars(where)[module.__name__] = lexical
 
 
 # Deep enough for any intended number of ".."; no part of it can appear in a result.

@@ -194,7 +194,7 @@ class _Statement:
         """Return the expression of a run's cost. Usage that is not JSON has no cost."""
         if self._names_index:
             text = "CAST(c.usage AS TEXT)"
-            cost = f"iif(json_valid({text}), json_extract({text}, '$.cost_usd'), NULL)"
+            cost = f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.cost_usd') END"
             hint = " INDEXED BY usage_of_calls"
         else:
             pattern = '"cost_usd":([0-9]+[0-9.]*(?:[eE][+-]?[0-9]+)?)'

@@ -50,7 +50,8 @@ def unit() -> str:
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    passed = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    environment = {**passed, "HOME": str(folder), "LANG": "C.UTF-8"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=90
     )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-import anyio
-
-from ..errors import PtcError
-from ._live import encode_event
+from ._live import follow_state
 from ._responses import Endpoint, json_response, stream
 
 if TYPE_CHECKING:
@@ -18,11 +14,6 @@ if TYPE_CHECKING:
     from ._extractions import Extractions
 
 __all__ = ["ExtractionRoutes"]
-
-_SECONDS: Final = 1.0
-_SHARE: Final = 4
-"""A state is read again after so many times the time that reading it took."""
-_BEAT_SECONDS: Final = 15.0
 
 
 class ExtractionRoutes:
@@ -51,7 +42,7 @@ class ExtractionRoutes:
 
     async def list_live(self, request: Request) -> Response:
         """Stream all extractions."""
-        return stream(_follow("extractions", self._extractions.rows_of_list))
+        return stream(follow_state("extractions", self._extractions.rows_of_list))
 
     async def head(self, request: Request) -> Response:
         """Send the state of an extraction."""
@@ -62,7 +53,7 @@ class ExtractionRoutes:
         """Stream the state of an extraction."""
         name = request.path_params["extraction"]
         await self._extractions.head(name)
-        return stream(_follow("head", lambda: self._extractions.head(name)))
+        return stream(follow_state("head", lambda: self._extractions.head(name)))
 
     async def rows(self, request: Request) -> Response:
         """Send a page of rows."""
@@ -79,21 +70,3 @@ class ExtractionRoutes:
         path = request.path_params
         found = await self._extractions.compare(path["extraction"], path["other"])
         return json_response(found, request)
-
-
-async def _follow(kind: str, read: Callable[[], Awaitable[Any]]) -> AsyncIterator[bytes]:
-    """Yield a state when it changes."""
-    last, beat = b"", anyio.current_time()
-    while True:
-        started = anyio.current_time()
-        try:
-            data = encode_event(kind, await read())
-        except PtcError as error:
-            data = encode_event("failed", {"error": str(error)})
-        if data != last:
-            yield data
-            last, beat = data, anyio.current_time()
-        elif anyio.current_time() - beat > _BEAT_SECONDS:
-            yield b": beat\n\n"
-            beat = anyio.current_time()
-        await anyio.sleep(_SECONDS + (anyio.current_time() - started) * _SHARE)

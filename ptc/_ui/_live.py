@@ -6,7 +6,8 @@ as those of this one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .._runs._history import History
     from ._bench import Bench
 
-__all__ = ["encode_event", "follow_list", "follow_one"]
+__all__ = ["encode_event", "follow_list", "follow_one", "follow_state"]
 
 _LIST_SECONDS: Final = 1.0
 _LIST_ROWS: Final = 60
@@ -29,7 +30,7 @@ _MOST_EVENTS: Final = 2_000
 """Rows of output that the page receives at once; older ones are counted."""
 _BEAT_SECONDS: Final = 15.0
 _SHARE: Final = 4
-"""A record is read again after so many times the time that reading it took."""
+"""A record or state is read again after so many times the time that reading it took."""
 _ALARM_MS: Final = 24 * 3_600_000
 
 
@@ -38,12 +39,18 @@ def encode_event(kind: str, data: Any) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), _json.dumps_unchecked(data))
 
 
-async def follow_list(history: History) -> AsyncIterator[bytes]:
-    """Yield the newest runs, the number of pending calls and the alarms, when they change."""
+async def follow_state(kind: str, read: Callable[[], Awaitable[Any]]) -> AsyncIterator[bytes]:
+    """Yield a state as an event when it changes, ``failed`` while it cannot be read, and beats.
+
+    Args:
+        kind: Kind of the events.
+        read: Reads the state, once in a second or less often.
+    """
     last, beat = b"", anyio.current_time()
     while True:
+        started = anyio.current_time()
         try:
-            data = encode_event("runs", await _read_list(history))
+            data = encode_event(kind, await read())
         except PtcError as error:
             data = encode_event("failed", {"error": str(error)})
         if data != last:
@@ -52,7 +59,12 @@ async def follow_list(history: History) -> AsyncIterator[bytes]:
         elif anyio.current_time() - beat > _BEAT_SECONDS:
             yield b": beat\n\n"
             beat = anyio.current_time()
-        await anyio.sleep(_LIST_SECONDS)
+        await anyio.sleep(_LIST_SECONDS + (anyio.current_time() - started) * _SHARE)
+
+
+def follow_list(history: History) -> AsyncIterator[bytes]:
+    """Yield the newest runs, the number of pending calls and the alarms, when they change."""
+    return follow_state("runs", partial(_read_list, history))
 
 
 async def _read_list(history: History) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def show(page: Any, site: Site, screen: str) -> None:
     page.goto(site.origin + SCREENS[screen].format(**site.runs))
     page.wait_for_selector("main > *")
     page.wait_for_load_state("load")
-    page.wait_for_function("!document.querySelector('main').innerText.includes('Loading')")
+    page.locator("main:has-text('Loading')").wait_for(state="detached")
     # Streams stay open, so the network is never idle: time in which something could still shift.
     page.wait_for_timeout(400)
 

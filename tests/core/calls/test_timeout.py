@@ -37,11 +37,11 @@ async def test_each_of_many_calls_is_cancelled_at_its_own_time(tmp_path: Path) -
         assert result.error is not None
         codes[name] = result.error.code
 
-    limits = Limits(tool_timeout_ms=400)
+    limits = Limits(tool_timeout_ms=1_200)
     async with Session(tmp_path, tools=[hang, wait], toolsets=(), limits=limits) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(call, "first")
-            await anyio.sleep(0.2)
+            await anyio.sleep(0.6)
             group.start_soon(call, "second")
             # It starts in time to outlive the first call, and is not cancelled with it.
             assert (await session.tool("wait", {"event": 1})).value == "finished"

@@ -329,7 +329,7 @@ async def test_run_is_not_started_more_often_than_allowed(tmp_path: Path) -> Non
     world.hangs = {("look", 5)}
     source = script("await ctx.look(n=5)")
     async with world.session(tmp_path, max_attempts=2) as session:
-        limits = {"timeout_ms": 60}
+        limits = {"timeout_ms": 600}
         await session.program(source=source, allowed_tools=ALL, run_id="r", limits=limits)
         assert (await session.resume("r")).status == "timed_out"
         with pytest.raises(EndedRunError, match=r"started 2 times.*max_attempts is 2"):

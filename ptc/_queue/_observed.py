@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from .._session._session import Session
+from .._session._session import Session, report_gauges
 from .._telemetry._names import Metric
 from ..errors import PtcError
 from ..journal._sample import ObservedJournal, QueueSample
@@ -78,7 +78,7 @@ class ObservedWorker:
 
     async def report(self) -> None:
         """Sample the queue for OpenTelemetry until cancelled, unless that is off."""
-        if not self._session.report_gauges(self._read_gauges):
+        if not report_gauges(self._session, self._read_gauges):
             return
         while True:
             with contextlib.suppress(PtcError), anyio.move_on_after(QUERY_SECONDS):

@@ -70,7 +70,7 @@ from ._tool_session import collect_tools
 if TYPE_CHECKING:
     from ..models._open import ModelSource
 
-__all__ = ["Session"]
+__all__ = ["Session", "report_gauges"]
 
 _T = TypeVar("_T")
 
@@ -456,18 +456,6 @@ class Session(AgentSession, QueueSession):
         yield Metric.POOL_WORKERS, idle, {Attribute.POOL_STATE: "idle"}
         yield Metric.POOL_WORKERS, max(0, state["live"] - idle), {Attribute.POOL_STATE: "busy"}
 
-    def report_gauges(self, source: GaugeSource) -> bool:
-        """Export readings of a bound method by OpenTelemetry, for as long as its object exists.
-
-        Args:
-            source: Returns names of gauges of ptc, values and attributes. It is called in any
-                thread, and must return at once.
-
-        Returns:
-            False if telemetry is off.
-        """
-        return self._runner.observe(source)
-
     @property
     def violations(self) -> tuple[Violation, ...]:
         """The latest 100 violations: the kernel layer stopped a script, or it broke the protocol.
@@ -477,3 +465,17 @@ class Session(AgentSession, QueueSession):
         status of the run unless that had finished.
         """
         return self._runs.violations.latest
+
+
+def report_gauges(session: Session, source: GaugeSource) -> bool:
+    """Export readings of a bound method by OpenTelemetry, for as long as its object exists.
+
+    Args:
+        session: Session whose telemetry is used.
+        source: Returns names of gauges of ptc, values and attributes. It is called in any thread,
+            and must return at once.
+
+    Returns:
+        False if telemetry is off.
+    """
+    return session._runner.observe(source)

@@ -15,6 +15,7 @@ import pytest
 from ptc import Session, define_tool
 from ptc._queue._observed import ObservedWorker
 from ptc._queue._worker import Worker
+from ptc._session._session import report_gauges
 from ptc.errors import JournalError
 from ptc.journal._sample import Heartbeat, QueueSample, TenantSample
 from ptc.models import ModelUsage
@@ -139,4 +140,4 @@ async def test_source_that_is_off_costs_nothing(tmp_path: Path) -> None:
             yield "ptc.lease.age", 1.0, {}
 
     async with Session(tmp_path, toolsets=(), journal=":memory:", telemetry=False) as session:
-        assert not session.report_gauges(Source().read)
+        assert not report_gauges(session, Source().read)

@@ -214,6 +214,7 @@ def test_programs_are_not_scripts_and_say_how_to_run_them(name: str) -> None:
         refuse_host_program(source, f"samples/{name}")
 
 
+@pytest.mark.slow
 def test_turns_against_program_draws_a_chart_and_skips_other_tools(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.jsonl"
     root = {"home": {"type": "directory", "contents": {}}}

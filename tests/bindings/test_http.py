@@ -100,6 +100,7 @@ async def test_client_runs_a_script_over_http(
     assert result.structured_content["value"]["files"] == ["a.py", "b.py"]
 
 
+@pytest.mark.slow
 @over_pipes
 async def test_call_over_the_clients_bound_is_refused_at_once(server: HttpServer) -> None:
     async with connect(server, "alice") as alice, connect(server, "bob") as bob:
@@ -131,6 +132,7 @@ async def test_call_over_the_clients_bound_is_refused_at_once(server: HttpServer
     assert after.structured_content == {"value": 1}
 
 
+@pytest.mark.slow
 @over_pipes
 async def test_disconnected_call_still_counts_against_its_client(server: HttpServer) -> None:
     """A client of the older protocol that calls and hangs up has not cancelled its script."""
@@ -329,6 +331,7 @@ def test_slow_head_is_ended_however_often_a_byte_arrives(server: HttpServer) -> 
     assert ended
 
 
+@pytest.mark.slow
 def test_slow_body_is_ended_however_often_a_byte_arrives(server: HttpServer) -> None:
     data = b""
     with raw(server) as opened:

@@ -230,6 +230,7 @@ async def test_warning_lists_at_most_five_completed_effects(
     assert listed[5:] == (["- ...and 1 more"] if effects == 6 else [])
 
 
+@pytest.mark.slow
 async def test_script_waits_while_the_journal_is_behind(tmp_path: Path) -> None:
     asked = 0
 

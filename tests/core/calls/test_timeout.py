@@ -12,6 +12,7 @@ from ptc import Limits, Session, tool
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.slow
 async def test_each_of_many_calls_is_cancelled_at_its_own_time(tmp_path: Path) -> None:
     cancelled: list[str] = []
 

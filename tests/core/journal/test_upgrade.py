@@ -123,6 +123,7 @@ async def test_paused_run_of_an_earlier_version_is_approved_and_continued(journa
         assert [call.tool for call in result.calls] == ["price", "note", "pay", "note"]
 
 
+@pytest.mark.slow
 async def test_failed_run_of_an_earlier_version_is_continued_with_another_script(
     journal: Path,
 ) -> None:
@@ -134,6 +135,7 @@ async def test_failed_run_of_an_earlier_version_is_continued_with_another_script
         assert shop.done == []
 
 
+@pytest.mark.slow
 async def test_completed_run_of_an_earlier_version_is_read_and_replayed(journal: Path) -> None:
     shop, completed = Shop(), run_id(journal, "completed")
     async with session(journal, shop) as opened:

@@ -22,6 +22,7 @@ from tests.worker.restore.hostile import attacked, mappings_of
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.slow,
     pytest.mark.usefixtures("nothing_left"),
     pytest.mark.skipif(
         sys.platform != "linux" or platform.machine() != "x86_64",

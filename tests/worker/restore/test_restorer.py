@@ -19,6 +19,7 @@ from tests.worker.restore.hostile import attacked, children, worker_pids
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.slow,
     pytest.mark.usefixtures("nothing_left"),
     pytest.mark.skipif(
         sys.platform != "linux" or platform.machine() != "x86_64",

@@ -18,7 +18,8 @@ from .._extraction._extraction import journal_of
 from .._extraction._merge import read_merge_keys
 from .._extraction._record import BEAT_MS, PREFIX
 from ..errors import UsageError
-from ._row_file import Row, RowFile, items, mapping
+from ._row_file import Row, RowFile, integer, items, mapping, price
+from ._views import MAX_CHARS, bounded
 
 if TYPE_CHECKING:
     from .._runs._history import History
@@ -33,7 +34,6 @@ _MOST_PAGE: Final = 500
 _MOST_FIELDS: Final = 300
 _MOST_VALUES: Final = 100
 _VALUE_CHARS: Final = 500
-_OBJECT_CHARS: Final = 65_536
 _COMPARED_ROWS: Final = 20_000
 _COMPARED_BYTES: Final = 32 << 20
 _COMPARED_SHOWN: Final = 2_000
@@ -225,10 +225,9 @@ def _all(score: Any) -> int:
 def head_of(document: Document) -> dict[str, Any]:
     """Return the recorded state. Tools can write documents, so no part of it is trusted."""
     data: dict[str, Any] = document.data
-    head: dict[str, Any] = {name: _count(data.get(name)) for name in _NUMBERS}
+    head: dict[str, Any] = {name: integer(data.get(name)) for name in _NUMBERS}
     ended = data.get("ended_ms")
     usage = mapping(data.get("usage"))
-    cost = data.get("cost")
     return {
         **head,
         "id": document.name.removeprefix(PREFIX),
@@ -236,12 +235,12 @@ def head_of(document: Document) -> dict[str, Any]:
             name: str(data.get(name) or "")[:4_000]
             for name in ("output", "host", "model", "schema", "reason")
         },
-        "start": _count(data.get("started_ms")) or document.changed_ms,
+        "start": integer(data.get("started_ms")) or document.changed_ms,
         "end": ended if isinstance(ended, int) else None,
         "status": _status(data, document.changed_ms),
-        "total": _count(data["total"]) if isinstance(data.get("total"), int) else None,
-        "tokens": [_count(usage.get(name)) for name in ("input_tokens", "output_tokens")],
-        "cost": float(cost) if isinstance(cost, int | float) else None,
+        "total": integer(data["total"]) if isinstance(data.get("total"), int) else None,
+        "tokens": [integer(usage.get(name)) for name in ("input_tokens", "output_tokens")],
+        "cost": price(data.get("cost")),
         "merge_keys": mapping(data.get("merge_keys")),
     }
 
@@ -252,7 +251,7 @@ def _status(data: Mapping[str, Any], changed_ms: int) -> str:
     stopped = data.get("stopped")
     if isinstance(stopped, str):
         return _STOPS.get(stopped, "failed")
-    rows = sum(_count(data.get(name)) for name in ("done", "failed", "dead"))
+    rows = sum(integer(data.get(name)) for name in ("done", "failed", "dead"))
     total = data.get("total")
     return "cancelled" if isinstance(total, int) and rows < total else "completed"
 
@@ -308,17 +307,16 @@ def _short(number: int, row: Row) -> list[Any]:
 
 
 def _details(data: Mapping[str, Any]) -> dict[str, Any]:
-    error = mapping(data.get("error"))
-    cost = data.get("cost")
+    error, found = mapping(data.get("error")), data.get("object")
     return {
         "id": str(data["id"])[:_VALUE_CHARS],
         "source": str(data.get("source") or "")[:_VALUE_CHARS],
         "status": str(data["status"])[:20],
-        "error": {name: str(error[name])[:_OBJECT_CHARS] for name in _ERROR if error.get(name)},
-        "object": _bounded(data.get("object")),
+        "error": {name: str(error[name])[:MAX_CHARS] for name in _ERROR if error.get(name)},
+        "object": None if found is None else bounded(_json.dumps_unchecked(found)),
         "model": str(data.get("model", ""))[:200],
-        "attempts": _count(data.get("attempts")),
-        "parts": _count(data.get("parts")),
+        "attempts": integer(data.get("attempts")),
+        "parts": integer(data.get("parts")),
         "repairs": [str(kind)[:100] for kind in items(data.get("repairs"))[:50]],
         "conflicts": [
             [str(item.get("path"))[:300], list(map(_short_json, items(item.get("values"))[:20]))]
@@ -329,16 +327,8 @@ def _details(data: Mapping[str, Any]) -> dict[str, Any]:
             for item in map(mapping, items(data.get("evidence"))[: 10 * _MOST_VALUES])
             if not item.get("supported")
         ][:_MOST_VALUES],
-        "cost": float(cost) if isinstance(cost, int | float) else None,
+        "cost": price(data.get("cost")),
     }
-
-
-def _bounded(value: Any) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    text = _json.dumps_unchecked(value).decode(errors="replace")
-    whole = len(text) <= _OBJECT_CHARS
-    return {"text": text[:_OBJECT_CHARS], "bytes": len(text), "whole": whole}
 
 
 def _short_json(value: Any) -> str:
@@ -346,7 +336,3 @@ def _short_json(value: Any) -> str:
         return ""
     text = value if isinstance(value, str) else _json.dumps_unchecked(value).decode()
     return text if len(text) <= _VALUE_CHARS else text[:_VALUE_CHARS] + "…"
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0

@@ -23,7 +23,7 @@ from .._core._folder import open_file, pread
 from .._dataclass import dataclass
 from ..errors import UsageError
 
-__all__ = ["Row", "RowFile", "items", "mapping"]
+__all__ = ["Row", "RowFile", "integer", "items", "mapping", "price"]
 
 _MOST_ROWS: Final = 500_000
 _MOST_LINE_BYTES: Final = 16 << 20
@@ -173,17 +173,16 @@ def _parse(line: bytes, path: Path) -> dict[str, Any]:
 def _row_of(data: Mapping[str, Any], offset: int, size: int) -> Row:
     error = mapping(data.get("error"))
     usage = mapping(data.get("usage"))
-    cost = data.get("cost")
     return Row(
         id=data["id"][:_TEXT_CHARS],
         status=data["status"][:20],
         reason=_text(error.get("reason"), 40),
         message=_text(error.get("message"), _TEXT_CHARS),
         model=_text(data.get("model"), 100),
-        attempts=_number(data.get("attempts")),
+        attempts=integer(data.get("attempts")),
         repairs=len(items(data.get("repairs"))),
-        tokens=(_number(usage.get("input_tokens")), _number(usage.get("output_tokens"))),
-        cost=float(cost) if isinstance(cost, int | float) else None,
+        tokens=(integer(usage.get("input_tokens")), integer(usage.get("output_tokens"))),
+        cost=price(data.get("cost")),
         conflicts=_places(data.get("conflicts")),
         unsupported=_places(
             [item for item in items(data.get("evidence")) if not mapping(item).get("supported")]
@@ -214,5 +213,11 @@ def _text(value: Any, most: int) -> str:
     return value[:most] if isinstance(value, str) else ""
 
 
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+def integer(value: Any) -> int:
+    """Return an integer of JSON data; 0 for data of another type."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def price(value: Any) -> float | None:
+    """Return a price of JSON data; None for data of another type."""
+    return float(value) if isinstance(value, int | float) else None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..journal._run_lists import RunSummary
 
 __all__ = [
+    "MAX_CHARS",
     "bounded",
     "call_details",
     "call_row",

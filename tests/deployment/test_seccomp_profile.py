@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,7 +82,8 @@ REFUSED: list[list[Any]] = [
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"HOME": str(folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    path = f"{folder}:{os.environ['PATH']}"
+    environment = {"HOME": str(folder), "PATH": path, "LANG": "C.UTF-8"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=90
     )
@@ -157,6 +159,11 @@ def test_script_runs_with_both_sandbox_layers_under_the_profile(
 ) -> None:
     (folder / "root").mkdir(mode=0o777)
     (folder / "root").chmod(0o777)
+    # access(2) ignores CAP_DAC_READ_SEARCH, by which the user reads an environment of root.
+    rg = shutil.which("rg", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if rg is None:
+        pytest.skip("pip install ripgrep")
+    shutil.copy(rg, folder / "rg")
     script = folder / "script.py"
     script.write_text(
         "async def run(ctx, inputs):\n"

@@ -41,6 +41,7 @@ from ..journal._journal import (
 from ._call import OpenCall
 from ._earlier import EarlierCalls
 from ._nested import NestedCalls
+from ._partial_log import PartialLog
 from ._rows import encode_arguments, pending_call, request_details
 from ._usage_record import encode_usage
 
@@ -102,6 +103,8 @@ class RunRecorder:
         self.events: EventCount = recorded.events if recorded else EventCount()
         """Recorded output of the script."""
         self._ended = self._interrupted = False
+        self.partials: PartialLog = PartialLog(self._record_partial)
+        """Partial values of running calls."""
         self.pending: list[PendingRow] = []
         """Calls that this host has suspended until a decision."""
         self.warnings: list[RunWarning] = []
@@ -258,6 +261,11 @@ class RunRecorder:
             call.start_row = self._start_row(call, call.attempt)
             self._journal.append(self._lease, call.start_row)
 
+    def _record_partial(self, call: OpenCall, body: bytes) -> None:
+        self.record_caller(call)
+        if call.start_row is not None:
+            self._journal.append(self._lease, call.start_row._replace(partial=body))
+
     def _find(self, call: OpenCall) -> CallRow | None:
         """Return the record of this call."""
         if call.parent is not None:
@@ -297,6 +305,7 @@ class RunRecorder:
         self, call: OpenCall, status: CallStatus, ok: bool, body: bytes, elapsed: float | None
     ) -> None:
         """Record the outcome of a call, and the time of its delivery to the script."""
+        self.partials.forget(call)
         if call.started and self.nested.recorded:
             self._warn_of_unclaimed(call)
         usage = b"" if call.usage is None else encode_usage(call.usage, call.cost_usd)
@@ -430,6 +439,7 @@ class RunRecorder:
         Raises:
             JournalError: If the journal is known to have failed.
         """
+        self.partials.close()
         if self._interrupted and status == "cancelled":
             return
         self._ended = True
@@ -441,6 +451,7 @@ class RunRecorder:
 
     def release_lease(self) -> None:
         """Release the lease of a run that has not ended."""
+        self.partials.close()
         if not self._ended:
             self._journal.release(self._lease)
 

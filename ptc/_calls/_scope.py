@@ -23,6 +23,7 @@ from .._tools._untrusted import UntrustedMode
 from ..artifacts._session_artifacts import SessionArtifacts
 from ..errors import ToolError, UsageError
 from ..journal._documents import Documents
+from ..journal._viewers import Viewers
 from ._attachments import AttachmentStore
 from ._breaker import Circuit
 from ._budget import Budget
@@ -95,6 +96,8 @@ class Shared:
     """Returns the language models for tools; None: there are none."""
     documents: Callable[[], Documents] | None = None
     """Opens the documents of the journal; None: there is no journal."""
+    viewers: Viewers | None = None
+    """Pages that show the runs of the journal; None: there is no journal."""
     run_script: RunScript | None = None
     """Runs a script for a tool; None: the session runs no scripts."""
 

@@ -128,9 +128,13 @@ class Services:
     def output(self, partial: Any) -> None:
         self._emit("tool_output_delta", partial)
 
-    @property
-    def watched(self) -> bool:
-        return self._scope.on_event is not None
+    async def is_watched(self) -> bool:
+        if self._scope.on_event is not None:
+            return True
+        viewers = self._scope.shared.viewers
+        return self._scope.recorder is not None and (
+            viewers is not None and await viewers.are_present()
+        )
 
     def _emit(self, kind: EventKind, data: Any) -> None:
         if self.over:
@@ -138,9 +142,15 @@ class Services:
             return
         data = self._scope.environment.redactor.data(data)
         if get_ident() == self._thread:
-            self._scope.emit(kind, self._call, data)
+            self._deliver(kind, data)
         else:
-            anyio.from_thread.run_sync(self._scope.emit, kind, self._call, data)
+            anyio.from_thread.run_sync(self._deliver, kind, data)
+
+    def _deliver(self, kind: EventKind, data: Any) -> None:
+        self._scope.emit(kind, self._call, data)
+        recorder = self._scope.recorder
+        if kind == "tool_output_delta" and recorder is not None and not self.over:
+            recorder.partials.add(self._call, data)
 
     def attach(self, attachment: Attachment) -> AttachmentRef:
         self._check_open("attach")

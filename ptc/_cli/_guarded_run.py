@@ -199,8 +199,6 @@ class GuardedRun:
 
         def on_event(event: RunEvent) -> None:
             self._began = self._began or event.kind == "started"
-            if self._page is not None:
-                self._page.on_event(event)
             if (new := self._output.unseen(event)) is not None:
                 progress.on_event(new)
 

@@ -21,7 +21,6 @@ from ._signals import stop_signals
 
 if TYPE_CHECKING:
     from .._config._settings import Settings
-    from .._records._result import RunEvent
     from .._session._session import Session
     from ._terminal import Stream
 
@@ -44,12 +43,11 @@ class RunPage:
             SetupError: If the extra `ui` is not installed.
         """
         try:
-            from .._ui import _partials, _serve
+            from .._ui import _serve
         except ImportError as error:
             msg = f"--watch needs {error.name}: pip install 'ptc-host[ui]'"
             raise SetupError(msg) from None
         self._serve = _serve.serve
-        self._partials = _partials.Partials()
         self._session = session
         self._stream = stream
         self._identity = identity
@@ -83,7 +81,6 @@ class RunPage:
             on_link=self._on_link,
             path=f"/runs/{self.run_id}",
             stop=self._stop,
-            partials=self._partials,
         )
 
     def _on_link(self, _identity: str, link: str) -> None:
@@ -107,10 +104,6 @@ class RunPage:
         if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or os.name == "nt":
             with suppress(webbrowser.Error):
                 webbrowser.open(file.as_uri())
-
-    def on_event(self, event: RunEvent) -> None:
-        """Show the partial value of an event of the run."""
-        self._partials.note(self.run_id, event)
 
     async def stay(self) -> None:
         """Serve until a signal arrives."""

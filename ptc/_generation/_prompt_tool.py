@@ -129,7 +129,7 @@ def prompt_tool(
                 max_repair_attempts=max_repair_attempts,
                 examples=shown,
                 open_stored=ctx.open_stored,
-                on_partial=(lambda p: ctx.output(to_event(p))) if ctx.watched else None,
+                on_partial=(lambda p: ctx.output(to_event(p))) if await ctx.is_watched() else None,
                 **shared,
             )
         except UsageError as error:

@@ -161,7 +161,7 @@ def generate_object_tool(models: OpenModels) -> Tool:
                 max_repair_attempts=max_repair_attempts,
                 timeout_ms=timeout_ms,
                 open_stored=ctx.open_stored,
-                on_partial=(lambda p: ctx.output(to_event(p))) if ctx.watched else None,
+                on_partial=(lambda p: ctx.output(to_event(p))) if await ctx.is_watched() else None,
             )
         except FAILURES as error:
             raise to_tool_error(error) from error

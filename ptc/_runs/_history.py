@@ -23,6 +23,7 @@ from ..errors import UsageError
 from ..journal._documents import Documents
 from ..journal._journal import DecisionRow, EventRow, Journal, Lease, PendingKind, RunRecord, RunRow
 from ..journal._run_lists import RunPage
+from ..journal._viewers import Viewers
 from ._decided import describe_decision, validate_decider
 from ._edit import validate_edit
 from ._effect_warnings import EffectWarnings
@@ -80,6 +81,8 @@ class History:
         self.max_attempts = max_attempts
         """Starts of a run, without its end or a pause, after which it is not started again."""
         self._store = store
+        self.viewers: Viewers = Viewers(lambda: self.documents)
+        """Pages that show the runs."""
         self.retention: RetentionTask = RetentionTask(self.open, retention or Retention())
         """Deletes expired runs in the background, once it is started."""
 

@@ -305,6 +305,7 @@ class Session(AgentSession, QueueSession):
         )
         self.history.retention.after_deletion = store.delete_with_runs
         shared.documents = lambda: self.history.documents
+        shared.viewers = self.history.viewers
         require("record_direct_calls", record_direct_calls, bool, "True or False")
         direct = DirectCalls(
             catalog,

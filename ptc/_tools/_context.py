@@ -45,8 +45,7 @@ class CallServices(Protocol):
     @property
     def epoch(self) -> int | None: ...  # as ToolContext.epoch
 
-    @property
-    def watched(self) -> bool: ...  # as ToolContext.watched
+    async def is_watched(self) -> bool: ...  # as ToolContext.is_watched
 
     def attach(self, attachment: Attachment) -> AttachmentRef: ...
 
@@ -151,13 +150,18 @@ class ToolContext:
         """Tool calls that the run may still make; None for a direct call, which is not counted."""
         return self._services.calls_left if self._services is not None else None
 
-    @property
-    def watched(self) -> bool:
-        """True if the call has a subscriber; without one, `output` has no effect."""
-        return self._services is not None and self._services.watched
+    async def is_watched(self) -> bool:
+        """Return True if the call has a subscriber, or `ptc ui` shows runs of the journal.
+
+        Otherwise nobody sees what `output` reports, and a tool need not make it.
+        """
+        return self._services is not None and await self._services.is_watched()
 
     def output(self, partial: Any) -> None:
-        """Send the partial value to subscribers: JSON-able data in the tool's own format.
+        """Report a partial value: JSON-able data in the tool's own format.
+
+        Subscribers receive each. The journal stores the last one, up to 64 KiB, until the call
+        ends, and pages show it.
 
         Call it from the event loop, or from a thread that anyio started.
         """

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from .._runs._history import History
     from .._session._session import Session
     from ..artifacts._session_artifacts import SessionArtifacts
-    from ._partials import Partials
 
 __all__ = ["create_app"]
 
@@ -59,7 +58,6 @@ def create_app(
     cookie: str,
     hosts: tuple[str, ...] = (),
     store: str = "",
-    partials: Partials | None = None,
 ) -> ASGIApp:
     """Create the application.
 
@@ -71,9 +69,8 @@ def create_app(
         cookie: Name of the cookie of a session.
         hosts: Further names of the server.
         store: Name of the journal, for people.
-        partials: Partial values of runs that the caller executes. None: it executes none.
     """
-    routes = _Routes(history, artifacts, access, session, cookie, store, partials)
+    routes = _Routes(history, artifacts, access, session, cookie, store)
     app = Starlette(routes=routes.table(), lifespan=routes.lifespan)
     return Gate(app, access, cookie=cookie, hosts=hosts, read_only=session is None)
 
@@ -89,7 +86,6 @@ class _Routes:
         session: Session | None,
         cookie: str,
         store: str,
-        partials: Partials | None,
     ) -> None:
         self._history = history
         self._artifacts = artifacts
@@ -98,7 +94,7 @@ class _Routes:
         self._read_only = session is None
         self._cookie = cookie
         self._store = store
-        self._bench = Bench(session, partials)
+        self._bench = Bench(session)
         self._replays = Replays(history)
         self._audit = Audit(history)
         self._files = load_files()

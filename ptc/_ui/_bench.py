@@ -13,7 +13,6 @@ import anyio
 from .._core._arguments import describe_error
 from .._runs._program_row import recorded_tools
 from ..errors import PtcError, UsageError
-from ._partials import Partials
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -34,13 +33,11 @@ _log = logging.getLogger("ptc")
 class Bench:
     """Runs scripts for the page, and continues runs after decisions."""
 
-    def __init__(self, session: Session | None, partials: Partials | None = None) -> None:
+    def __init__(self, session: Session | None) -> None:
         """Open nothing yet.
 
         Args:
             session: Runs and continues scripts. None: the page is read-only.
-            partials: Receives the partial values of runs that somebody else executes in this
-                process. None: there are none.
         """
         self._session = session
         self._group: TaskGroup | None = None
@@ -49,7 +46,6 @@ class Bench:
         self.notes: dict[str, str] = {}
         """By run: ``here``, ``elsewhere``, ``nobody``, ``waits``, or the reason why this process
         could not continue it."""
-        self.partials = Partials() if partials is None else partials
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -112,9 +108,8 @@ class Bench:
         accepted = anyio.Event()
         failure: list[PtcError] = []
 
-        def on_event(event: RunEvent) -> None:
+        def on_event(_: RunEvent) -> None:
             accepted.set()
-            self.partials.note(run_id, event)
 
         async def execute() -> None:
             try:
@@ -123,7 +118,6 @@ class Bench:
                 failure.append(error)
             finally:
                 accepted.set()
-                self.partials.forget(run_id)
 
         self._note(run_id, "here")
         assert self._group is not None  # noqa: S101  # requests come while serving
@@ -179,15 +173,8 @@ class Bench:
     async def resume(self, run_id: str) -> None:
         """Continue a run in this process, to its end or its next pause. Raises as `resume`."""
         session = await self.session()
-
-        def on_event(event: RunEvent) -> None:
-            self.partials.note(run_id, event)
-
         self._note(run_id, "here")
-        try:
-            await session.resume(run_id, on_event=on_event)
-        finally:
-            self.partials.forget(run_id)
+        await session.resume(run_id)
 
     def resume_soon(self, run_id: str) -> None:
         """Continue a run in this process, in the background; `notes` has a failure."""

@@ -71,6 +71,7 @@ async def _read_list(history: History) -> dict[str, Any]:
     from datetime import timedelta
 
     journal = await history.open()
+    await history.viewers.renew()
     newest = await journal.runs(create_query((), None, None, None, None, _LIST_ROWS, None))
     day = timedelta(milliseconds=_ALARM_MS)
     alarms = await history.runs(20, statuses=["violation"], since=day)
@@ -90,6 +91,7 @@ async def follow_one(history: History, bench: Bench, run_id: str) -> AsyncIterat
     with watch_run(journal, run_id) as watch:
         while True:
             started = anyio.current_time()
+            await history.viewers.renew()
             try:
                 change = await state.read(history, bench)
             except PtcError as error:
@@ -130,9 +132,9 @@ class _RunState:
                 calls.append(data)
         head = record_head(record)
         head["note"] = bench.notes.get(self._run_id, "")
+        is_live = record.run.status in UNFINISHED
         head["partials"] = {
-            path: bounded(_json.dumps_unchecked(value))
-            for path, value in bench.partials.of(self._run_id).items()
+            row.path: bounded(row.partial) for row in record.calls if is_live and row.partial
         }
         change: dict[str, Any] = {}
         if head != self._head:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .._runs._history import History
     from .._session._session import Session
     from ..artifacts._session_artifacts import SessionArtifacts
-    from ._partials import Partials
 
 __all__ = ["serve"]
 
@@ -41,7 +40,6 @@ async def serve(
     on_link: Callable[[str, str], object],
     path: str = "/",
     stop: anyio.Event | None = None,
-    partials: Partials | None = None,
 ) -> None:
     """Serve the page on the loopback interface until a signal arrives, or until `stop`.
 
@@ -56,7 +54,6 @@ async def serve(
         on_link: Receives an identity and its link, and again each time that a link was used.
         path: Page that the links open.
         stop: Ends the server. None: a signal of the system does.
-        partials: Partial values of runs that the caller executes. None: it executes none.
 
     Raises:
         SetupError: If the port is in use.
@@ -79,7 +76,6 @@ async def serve(
         cookie=f"ptc_ui_{number}",
         hosts=hosts,
         store=store,
-        partials=partials,
     )
     for identity in access.identities:
         announce(identity)

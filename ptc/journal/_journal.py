@@ -142,6 +142,9 @@ class CallRow(NamedTuple):
     """Identity of the cached result that it produces; ``""`` if it produces none."""
     end: CallEnd | None = None
     """None: it has started, and its outcome is unknown."""
+    partial: bytes = b""
+    """JSON of the last partial value that it reported, as `RunEvent.value` of
+    ``tool_output_delta``; ``b""`` if there is none, or if it has ended."""
 
 
 @dataclass(frozen=True, slots=True)

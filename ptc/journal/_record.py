@@ -258,7 +258,7 @@ def _call(row: _Row) -> tuple[CallRow, int | None]:
         msg = f"call {path} does not match its digest"
         raise _Damage(msg)
     if status == "started":
-        return call, None
+        return call._replace(partial=body or b""), None
     if body is None or ok is None or ended is None or (position is None) != (elapsed is None):
         msg = f"the outcome of call {path} is incomplete"
         raise _Damage(msg)

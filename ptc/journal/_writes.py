@@ -103,7 +103,7 @@ def entry_writes(
         next_position: Returns the position of the next message to the worker.
     """
     if isinstance(entry, CallRow):
-        *start, end = entry
+        *start, end, _ = entry
         yield "call", (run, *start, *_end_values(entry, end, next_position))
     elif isinstance(entry, Tick):
         yield "tick", (run, next_position(), entry.elapsed)
@@ -126,7 +126,8 @@ def _end_values(
 ) -> tuple[Any, ...]:
     if end is None:
         nothing = (None,) * 4
-        return ("started", None, None, call_digest(call, "started", None, b""), *nothing)
+        digest = call_digest(call, "started", None, call.partial)
+        return ("started", None, call.partial or None, digest, *nothing)
     position = None if end.elapsed is None else next_position()
     digest = call_digest(call, end.status, end.ok, end.body)
     usage = end.usage or None

@@ -109,7 +109,6 @@ class _Services:
         self._call_tool = call_tool
         self.cancelled = cancelled
         self.calls_left: int | None = None
-        self.watched = False
 
     def context(self) -> ToolContext:
         return self.own
@@ -124,6 +123,9 @@ class _Services:
     def open_stored(self, handle: str) -> StoredFile:
         msg = "a context of ptc.testing.tool_context stores no files; test with a Session"
         raise ToolError(msg, code="unknown_handle")
+
+    async def is_watched(self) -> bool:
+        return False
 
     def output(self, partial: Any) -> None:
         """Do nothing: nobody subscribed."""

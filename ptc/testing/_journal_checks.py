@@ -148,6 +148,20 @@ async def any_value_is_read_back(open_store: OpenJournal) -> None:
         require(found.reverts[0].error == "because", "a revert is read back")
 
 
+async def running_call_has_its_last_partial_value(open_store: OpenJournal) -> None:
+    """Read the last partial value of a call until it ends, from any process."""
+    async with opened(open_store) as journal, opened(open_store) as other:
+        lease = journal.start_run(_run())
+        for body in (b"[1]", b"[1,2]"):
+            journal.append(lease, _call("1")._replace(partial=body))
+        await journal.barrier(lease)
+        [call] = (await other.load("r1")).calls
+        require(call == _call("1")._replace(partial=b"[1,2]"), "the last value is read back")
+        journal.append(lease, _call("1", _end()))
+        await journal.barrier(lease)
+        require((await other.load("r1")).calls == (_call("1", _end()),), "the end replaces it")
+
+
 async def run_has_one_holder(open_store: OpenJournal) -> None:
     """Give a lease to one process; refuse a run that is busy, ended or unknown."""
     async with opened(open_store) as journal, opened(open_store) as other:
@@ -385,6 +399,7 @@ STORE_CHECKS: Final = (
     reads_see_earlier_entries,
     rollback_takes_any_run,
     run_has_one_holder,
+    running_call_has_its_last_partial_value,
     runs_are_listed_and_deleted,
     unstorable_value_costs_one_run,
     used_decision_is_asked_again,

@@ -67,6 +67,12 @@ class ForgetsOrder(SqliteJournal):
         return replace(found, deliveries=found.deliveries[::-1])
 
 
+class KeepsFirstValues(SqliteJournal):
+    async def load(self, run_id: str) -> RunRecord:
+        found = await super().load(run_id)
+        return replace(found, calls=tuple(call._replace(partial=b"[1]") for call in found.calls))
+
+
 class CountsEachDecision(SqliteJournal):
     async def decide(self, run_id: str, decision: DecisionRow) -> bool:
         await super().decide(run_id, decision)
@@ -219,6 +225,7 @@ MUTANTS: dict[str, type[SqliteJournal]] = {
     "revise_archives_the_record": RevisesStaleRevisions,
     "rollback_takes_any_run": ResumesAfterRollback,
     "run_has_one_holder": GivesLeasesAway,
+    "running_call_has_its_last_partial_value": KeepsFirstValues,
     "runs_are_listed_and_deleted": ListsOldestFirst,
     "runs_are_filtered_in_pages": RepeatsTies,
     "sizes_are_counted": CountsNoSizes,

@@ -29,7 +29,8 @@ async def test_tool_can_be_called_in_a_test_with_a_context(tmp_path: Path) -> No
         assert await charge(5) == "5 k1 e"
         assert where() == tmp_path
         assert current_tool_context() is ctx
-        assert (ctx.attempt, ctx.cancelled, ctx.watched, ctx.calls_left) == (2, False, False, None)
+        assert (ctx.attempt, ctx.cancelled, ctx.calls_left) == (2, False, None)
+        assert not await ctx.is_watched()
         ctx.progress(1, 2)
         ctx.output({"a": 1})
         ctx.log("done", rows=1)

@@ -137,6 +137,24 @@ def test_object_grows_in_the_page_while_it_streams(
         assert errors == []
 
 
+def test_object_of_a_run_of_another_process_grows_in_the_page(
+    site: Site, chromium: Any, signed_in: Any
+) -> None:
+    (site.root / "grows.py").write_text(GROWS)
+    with opened(chromium, signed_in) as (page, errors):
+        show(page, site, "runs")
+        row = page.get_by_role("link", name="grows.py")
+        with running(site, "run", "grows.py", "--tools", "shop.py", "--allow", "grow"):
+            row.first.click(timeout=20_000)
+            steps = page.locator(".partial")
+            steps.wait_for(timeout=20_000)
+            before = steps.inner_text()
+            page.wait_for_function(
+                "text => document.querySelector('.partial')?.innerText !== text", arg=before
+            )
+        assert errors == []
+
+
 def test_documents_are_reached_with_the_keyboard_and_filtered(
     site: Site, chromium: Any, signed_in: Any
 ) -> None:
@@ -230,6 +248,17 @@ def test_decision_in_the_page_finishes_a_run_of_another_process_over_postgresql(
         ran = command(site, "run", "orders.py", "--tools", "shop.py", "--allow", "price,refund")
         site.runs["orders"] = json.loads(ran.stdout)["run_id"]
         approve(site, chromium, state)
+
+
+@contextmanager
+def running(site: Site, *arguments: str) -> Iterator[None]:
+    """A command of another process over the same journal, which is ended after the block."""
+    command = [sys.executable, "-P", "-m", "ptc", *arguments, "--journal", str(site.journal)]
+    with subprocess.Popen(command, cwd=site.root, env=site.environment) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 def command(site: Site, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:

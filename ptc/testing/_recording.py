@@ -187,6 +187,7 @@ def _to_json_data(recorded: RunRecord) -> dict[str, Any]:
             {
                 **row._asdict(),
                 "arguments": _json.loads(row.arguments),
+                "partial": _json.loads(row.partial) if row.partial else None,
                 "end": None
                 if row.end is None
                 else {
@@ -216,6 +217,8 @@ def _from_json_data(data: Mapping[str, Any]) -> RunRecord:
         # Files of earlier versions lack some of these fields.
         fields = {key: row[key] for key in CallRow._fields if key in row}
         fields["arguments"] = _json.dumps(row["arguments"], sort_keys=True)
+        partial = fields.get("partial")
+        fields["partial"] = b"" if partial is None else _json.dumps(partial)
         end = row["end"]
         if end is not None:
             parts = {key: end[key] for key in CallEnd._fields if key != "usage"}

@@ -67,20 +67,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("__pycache__", ".ptc")
     shutil.copytree(ROOT / "samples", folder / "work" / "samples", ignore=ignored)
     (folder / "work" / "repo").mkdir()
+    # Lines that list runs are executed in any order, and in any process of the tests.
+    script = folder / "one.py"
+    script.write_text("def run(ctx, inputs):\n    return 1\n")
+    recorded = run_line(f"ptc run {script}", folder)
+    assert recorded.returncode == 0, recorded.stderr
     return folder
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("place", "line"), EXECUTED, ids=[f"{p} {i}" for p, i in EXECUTED])
-def test_line_of_shell_succeeds(place: str, line: str, folder: Path) -> None:
-    if "--package data" in line:
-        pytest.importorskip("matplotlib", reason="pip install 'ptc-host[data]'")
+def run_line(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Execute a line in a copy of the samples."""
     environment = {
         **os.environ,
         "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "XDG_STATE_HOME": str(folder / "state"),
     }
-    done = subprocess.run(  # a line of our own pages
+    return subprocess.run(  # a line of our own pages
         ["bash", "-c", line],
         cwd=folder / "work",
         env=environment,
@@ -89,6 +91,14 @@ def test_line_of_shell_succeeds(place: str, line: str, folder: Path) -> None:
         timeout=SECONDS,
         check=False,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "line"), EXECUTED, ids=[f"{p} {i}" for p, i in EXECUTED])
+def test_line_of_shell_succeeds(place: str, line: str, folder: Path) -> None:
+    if "--package data" in line:
+        pytest.importorskip("matplotlib", reason="pip install 'ptc-host[data]'")
+    done = run_line(line, folder)
     assert done.returncode == 0, done.stderr
 
 

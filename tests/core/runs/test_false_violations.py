@@ -16,6 +16,13 @@ pytestmark = [
     pytest.mark.shared_zygote,
 ]
 
+
+@pytest.fixture(params=["asyncio"], scope="module")
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """One event loop: none reaches into the worker."""
+    return str(request.param)
+
+
 SWEEP = Path(__file__).parent.parent.parent / "programs" / "reach" / "sweep.py"
 LIMITS = Limits(timeout_ms=100_000, max_memory_bytes=1 << 30, max_stdout_bytes=1 << 26)
 

@@ -32,12 +32,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """One event loop: the state of a worker does not depend on the host's."""
-    return "asyncio"
-
-
 PROGRAMS = Path(__file__).parents[2] / "programs"
 _UNREVIEWED = """
 builtins = sys.modules["builtins"]

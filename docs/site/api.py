@@ -11,6 +11,8 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 MODULES = ("ptc", "ptc.testing", "ptc.models", "ptc.structured", "ptc.journal", "ptc.artifacts")
 START = """# Python API
@@ -113,7 +115,16 @@ def annotation(value: object) -> str:
     """Return an annotation as text."""
     if value is inspect.Signature.empty:
         return "None"
-    return value if isinstance(value, str) else str(getattr(value, "__name__", value))
+    if isinstance(value, str):
+        return value
+    if get_origin(value) in (Union, UnionType):
+        # Its own text differs between releases of Python.
+        return " | ".join(annotation(each) for each in get_args(value))
+    if get_origin(value) is Annotated:
+        return annotation(get_args(value)[0])
+    if get_origin(value) is not None:
+        return str(value).replace("typing.", "")
+    return "None" if value is NoneType else str(getattr(value, "__name__", value))
 
 
 def first_line(value: object) -> str:

@@ -10,7 +10,6 @@ Rule 1: the files of the commands are protected paths, and so is the file that n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 
 from .._tools._provider import ToolProvider
 from ..errors import SetupError, UsageError
@@ -36,6 +35,8 @@ def load_tool_servers(settings: Settings, environment: Mapping[str, str]) -> lis
     servers, file = (settings.by_name[name] for name in _KEYS)
     if not servers.value and file.value is None:
         return []
+    from importlib.metadata import entry_points
+
     found = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if "mcp" not in found:
         msg = f"no package provides the entry point {_GROUP}: mcp; reinstall ptc-host"

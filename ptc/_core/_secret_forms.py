@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 from collections.abc import Iterable
@@ -69,6 +68,8 @@ class Forms:
 
 
 def _forms(secret: str) -> set[str]:
+    import html
+
     forms = {
         secret,
         quote(secret),
@@ -97,6 +98,8 @@ def _bare(text: str) -> str:
         if "%" in text:
             text = unquote(text, errors="replace")
         if "&" in text:
+            import html
+
             text = html.unescape(text)
         if "\\" in text:
             text = _ESCAPE.sub(_unescape, text)

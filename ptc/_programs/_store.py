@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
 import stat
 from contextlib import suppress
 from dataclasses import replace
@@ -141,11 +140,13 @@ class ProgramStore:
         chosen = known if version is None else [version]
         above = self.folder / name
         try:
+            from shutil import rmtree
+
             for number in chosen:
                 # Renamed first: a folder of which half is deleted would be a damaged version.
                 doomed = above / f".deleted-{secrets.token_hex(4)}"
                 (above / str(number)).rename(doomed)
-                shutil.rmtree(doomed)
+                rmtree(doomed)
             with suppress(OSError):
                 above.rmdir()
         except OSError as error:
@@ -208,7 +209,9 @@ class ProgramStore:
                     return False
                 raise
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            from shutil import rmtree
+
+            rmtree(draft, ignore_errors=True)
         for folder in (above, self.folder):
             sync_folder(folder)
         return True

@@ -10,7 +10,6 @@ Rule 3: colours are those of the notebook, with tints that can be read on light 
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -203,7 +202,9 @@ def _code(text: str, most: int) -> str:
 
 
 def _text(text: object, most: int) -> str:
-    return html.escape(_plain(text, most))
+    from html import escape
+
+    return escape(_plain(text, most))
 
 
 def _plain(text: object, most: int) -> str:

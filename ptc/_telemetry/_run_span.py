@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from weakref import WeakMethod
 
@@ -142,6 +141,8 @@ class SessionTelemetry:
 
 
 def _own_version() -> str:
+    from importlib import metadata
+
     try:
         return metadata.version("ptc-host")
     except metadata.PackageNotFoundError:

@@ -14,10 +14,12 @@ loaded until such an object appears, so the framework is imported already.
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import SetupError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["adapt", "adapted_packages"]
 
@@ -60,4 +62,7 @@ def _entry_of(kind: type) -> EntryPoint | None:
 
 @cache
 def _entries() -> dict[str, EntryPoint]:
+    # Imports 30 modules, among them those of e-mail and of archives.
+    from importlib.metadata import entry_points
+
     return {entry.name: entry for entry in entry_points(group=_GROUP)}

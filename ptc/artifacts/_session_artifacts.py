@@ -10,7 +10,6 @@ Rule 2: a path in a record is read only if the contents match the digest in the 
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
@@ -227,7 +226,9 @@ class SessionArtifacts(LocalArtifacts):
         if store is None or len(found) != 1:
             return
         plain = found[0].digest
-        with tempfile.TemporaryFile() as data:
+        from tempfile import TemporaryFile
+
+        with TemporaryFile() as data:
             whole = await store.copy(plain, data)
             cut, suffix = Cut(whole.size, plain, ""), suffix_of(whole.media_type)
 

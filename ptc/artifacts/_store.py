@@ -10,17 +10,19 @@ Rule 2: no byte of a value is returned before the whole value matches its digest
 from __future__ import annotations
 
 import hashlib
-import mimetypes
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import PurePath
-from typing import BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
 from .._dataclass import dataclass
 from .._records._artifacts import reference_of
 from .._records._stored_file import digest_of_handle
 from ..errors import ArtifactDamagedError, ArtifactError, ArtifactMissingError, UsageError
+
+if TYPE_CHECKING:
+    from mimetypes import MimeTypes
 
 __all__ = [
     "CHUNK_BYTES",
@@ -44,8 +46,6 @@ MAX_BYTES: Final = 4 << 30
 _MAX_PART: Final = 64 << 20
 """Bytes that `get` returns at most."""
 _DIGEST_CHARS: Final = 64
-_TYPES: Final = mimetypes.MimeTypes()
-"""The table of Python alone: the files of a system differ among machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,8 @@ def open_source(data: bytes | BinaryIO, max_bytes: int) -> Iterator[Source]:
     if isinstance(data, bytes) or data.seekable():
         yield Source(data, max_bytes)
         return
+    import tempfile
+
     with tempfile.TemporaryFile() as copy:
         while piece := data.read(CHUNK_BYTES):
             if copy.tell() > max_bytes:
@@ -244,9 +246,17 @@ def copy_verified(pieces: Iterable[bytes], digest: str, label: str, file: Binary
         file.write(piece)
 
 
+@cache
+def _types() -> MimeTypes:
+    """Return the table of Python alone: the files of a system differ among machines."""
+    from mimetypes import MimeTypes
+
+    return MimeTypes()
+
+
 def suffix_of(media_type: str, name: str = "") -> str:
     """Return the end of the name of a file of a type; `name` decides for an unknown type."""
-    known = _TYPES.guess_extension(media_type, strict=True)
+    known = _types().guess_extension(media_type, strict=True)
     if known is not None:
         return known
     own = PurePath(name).suffix.lower()
@@ -255,4 +265,4 @@ def suffix_of(media_type: str, name: str = "") -> str:
 
 def type_of(name: str) -> str:
     """Return the media type of a file by the end of its name."""
-    return _TYPES.guess_type(f"file{PurePath(name).suffix}")[0] or "application/octet-stream"
+    return _types().guess_type(f"file{PurePath(name).suffix}")[0] or "application/octet-stream"

@@ -19,7 +19,6 @@ import hashlib
 import logging
 import os
 import re
-import shlex
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -133,6 +132,8 @@ def former_journal(root: Path) -> Path | None:
 
 def former_notice(former: Path) -> str:
     """Describe the location of an earlier version's journal, and how to use it."""
+    import shlex
+
     return (
         f"an earlier version recorded runs in {former}. That file is no longer used, since scripts "
         f"could change it. `ptc runs --journal {shlex.quote(str(former))}` lists them. To resume "

@@ -45,7 +45,8 @@ ENDS: dict[str, set[str]] = {
     "res-009": ENDLESS,
     "res-012": ENDLESS,
     "res-021": ENDLESS,
-    "res-023": ENDLESS,
+    # CPython 3.14 needs more memory to compile this expression.
+    "res-023": ENDLESS | MEMORY,
     "res-024": {"recursion"},
     "res-026": ENDLESS,
     "res-027": ENDLESS,
@@ -157,7 +158,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def endless(row: dict[str, Any]) -> bool:
-    return ENDS[row["id"]] is ENDLESS
+    return ENDLESS <= ENDS[row["id"]]
 
 
 def end(result: RunResult) -> str:

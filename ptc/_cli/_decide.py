@@ -15,7 +15,6 @@ from ._options import (
     json_option,
     open_session,
     settings_options,
-    start_workers_early,
 )
 from ._run import verbose_option
 from ._run_ids import find_run
@@ -136,7 +135,7 @@ Examples:
     is_flag=True,
     help="Continue although the schemas or flags of tools changed since RUN was recorded.",
 )
-@settings_options(*RUN_KEYS)
+@settings_options(*RUN_KEYS, starts_workers=True)
 @as_option
 @no_input_option
 @verbose_option
@@ -169,7 +168,6 @@ def resume(
     if accept_changed_tools:
         options["accept_changed_tools"] = True
     run_id = _full_id(run, settings)
-    start_workers_early(settings)
     session = open_session(settings)
     asked = None if no_input else by
     return resume_run(

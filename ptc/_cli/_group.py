@@ -99,7 +99,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         # click would suggest only commands that are loaded, so none.
         name = args[0]
-        if not name.startswith("-") and not ctx.resilient_parsing:
+        if name not in _HOME and not name.startswith("-") and not ctx.resilient_parsing:
             known = self.list_commands(ctx)
             if name not in known:
                 close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)

@@ -68,7 +68,9 @@ RUN_KEYS = tuple(
 _LISTS = ("list", "paths", "counts", "variables", "servers")
 
 
-def settings_options(*names: str, check_trust: bool = True) -> Callable[[_Command], _Command]:
+def settings_options(
+    *names: str, check_trust: bool = True, starts_workers: bool = False
+) -> Callable[[_Command], _Command]:
     """Return a decorator that adds the options of keys, and passes the command its `settings`.
 
     Every key can also be set with ``--set``, and comes from the environment and the configuration
@@ -77,6 +79,7 @@ def settings_options(*names: str, check_trust: bool = True) -> Callable[[_Comman
     Args:
         *names: Keys whose options the command shows.
         check_trust: False: also read a ``[tool.ptc]`` that is not trusted.
+        starts_workers: True: every use of the command runs a script.
     """
 
     def decorate(command: _Command) -> _Command:
@@ -102,7 +105,11 @@ def settings_options(*names: str, check_trust: bool = True) -> Callable[[_Comman
             if config is not None and no_config:
                 raise UsageError("--config and --no-config exclude each other")
             settings = load_settings(
-                overrides, config=config, use_file=not no_config, check_trust=check_trust
+                overrides,
+                config=config,
+                use_file=not no_config,
+                check_trust=check_trust,
+                before_validation=start_workers_early if starts_workers else None,
             )
             return command(*args, settings=settings, **options)
 
@@ -246,10 +253,10 @@ def json_option(text: str) -> Callable[[_Command], _Command]:
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def start_workers_early(settings: Settings) -> None:
+def start_workers_early(settings: Mapping[str, Any]) -> None:
     """Start the process that forks the workers, for a command that is certain to need it.
 
-    It gets ready while this process imports the modules of a session.
+    It gets ready while this process imports the modules of a session. The values need not be valid.
     """
     from .._runs._packages import validate_packages
     from .._workers._isolation import validate_isolation
@@ -257,8 +264,8 @@ def start_workers_early(settings: Settings) -> None:
 
     if settings["engine"] == "wasm" or settings["reuse_workers"]:
         return
-    # `open_session` reports what is wrong.
-    with contextlib.suppress(UsageError):
+    # What is wrong is reported when the values are validated.
+    with contextlib.suppress(UsageError, TypeError):
         isolation = validate_isolation(settings["isolation"])
         spawn_early(isolation, validate_packages(settings["packages"]))
 

@@ -13,7 +13,6 @@ from ._options import (
     open_session,
     script_options,
     settings_options,
-    start_workers_early,
 )
 from ._status import EXIT_STATUS_HELP
 
@@ -60,7 +59,7 @@ verbose_option = click.option(
 
 @click.command("run", short_help="Run a script in the jail.", help=_HELP, epilog=EXIT_STATUS_HELP)
 @script_options
-@settings_options(*RUN_KEYS)
+@settings_options(*RUN_KEYS, starts_workers=True)
 @as_option
 @no_input_option
 @verbose_option
@@ -101,7 +100,6 @@ def _execute(
     by: str | None,
     page_for: str | None,
 ) -> int:
-    start_workers_early(settings)
     from ..errors import UsageError
     from ._guarded_run import run_to_end
     from ._terminal import standard_error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from .._core._arguments import nearest
 from .._dataclass import dataclass
-from .._tools._allow_text import split_entries
 from ..artifacts._open import is_address as is_store_address
 from ..errors import UsageError
 from ..journal._address import EMBEDDED, is_address
@@ -210,6 +210,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     check_trust: bool = True,
     origin: str = "command line",
+    before_validation: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Settings:
     """Load the settings of a command or session.
 
@@ -220,18 +221,19 @@ def load_settings(
         environment: Environment variables. Default: those of the process.
         check_trust: False: accept a ``[tool.ptc]`` that is not trusted, to show it.
         origin: Source of `overrides`, see `Setting.origin`.
+        before_validation: Receives the values by name of key, of any type, since to validate them
+            takes 60 ms: time in which a process can start.
 
     Raises:
         UsageError: If a value or the file is wrong; the message has a line for each problem.
     """
     variables = os.environ if environment is None else environment
     here = Path.cwd()
-    env = _Layer("environment", here)
-    env.add(_from_variables(variables))
-    line = _Layer(origin, here)
-    line.add(overrides or {})
-    root = line.values.get("root", env.values.get("root"))
-    start = here if root is None else here / os.path.expanduser(root)
+    read, given = _from_variables(variables), overrides or {}
+    env = _Layer("environment", here, _nested(read))
+    line = _Layer(origin, here, _nested(given))
+    root = given.get("root", read.get("root"))
+    start = here / os.path.expanduser(root) if isinstance(root, str) else here
     if config is None and variables.get("PTC_NO_CONFIG", "") not in ("", "0"):
         use_file = False
     named = str(config or (variables.get("PTC_CONFIG") if use_file else None) or "")
@@ -244,9 +246,13 @@ def load_settings(
         file = load_file(nearest_file, named=False, check_trust=check_trust)
     layers = [env, line]
     if file is not None:
-        found = _Layer("file", file.path.parent, file)
-        found.add_table(file.table)
-        layers.insert(0, found)
+        layers.insert(0, _Layer("file", file.path.parent, file.table, file))
+    if before_validation is not None:
+        defaults = {name: key.default for name, key in KEYS.items()}
+        tables = [layer.table for layer in reversed(layers) if isinstance(layer.table, dict)]
+        before_validation(ChainMap(*tables, defaults))
+    for layer in layers:
+        layer.validate()
     by_name = {}
     for name, key in KEYS.items():
         by_name[name] = Setting(key, key.default, "default", here)
@@ -267,30 +273,35 @@ def _from_variables(variables: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-class _Layer:
-    """Values of one source, validated."""
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by full name of key, nested as in a file."""
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        table, _, last = name.rpartition(".")
+        (nested.setdefault(table, {}) if table else nested)[last] = value
+    return nested
 
-    def __init__(self, origin: str, folder: Path, file: ConfigFile | None = None) -> None:
+
+class _Layer:
+    """Values of one source."""
+
+    def __init__(
+        self, origin: str, folder: Path, table: object, file: ConfigFile | None = None
+    ) -> None:
         self.origin = origin
         self.folder = folder
+        self.table = table
         self.file = file
         self.values: dict[str, Any] = {}
 
-    def add(self, values: Mapping[str, Any]) -> None:
-        """Add values by full name of key."""
-        nested: dict[str, Any] = {}
-        for name, value in values.items():
-            table, _, last = name.rpartition(".")
-            (nested.setdefault(table, {}) if table else nested)[last] = value
-        if nested:
-            self.add_table(nested)
-
-    def add_table(self, table: object) -> None:
-        """Add values, nested as in a file."""
+    def validate(self) -> None:
+        """Set the values from the table. Raises `UsageError`."""
+        if not self.table and self.file is None:
+            return
         # Imported here because pydantic takes long, and many commands have no configuration.
         from ._schema import validate
 
-        self.values = validate(table, lambda name: _subject(name, self.origin, self.file))
+        self.values = validate(self.table, lambda name: _subject(name, self.origin, self.file))
 
 
 def parse_text(key: Key, text: str, subject: str) -> Any:
@@ -304,6 +315,8 @@ def parse_text(key: Key, text: str, subject: str) -> Any:
     if key.kind == "number":
         return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
     if key.kind in ("list", "paths"):
+        from .._tools._allow_text import split_entries
+
         return split_entries(text)
     if key.kind in ("counts", "variables"):
         return parse_pairs(key, text.split(","), subject)

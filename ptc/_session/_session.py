@@ -260,7 +260,8 @@ class Session(AgentSession, QueueSession):
             limit_policy.check_tools()
         validate_isolation(isolation)
         validate_engine(engine)
-        modules = validate_packages(packages, possible_engine(engine))
+        # To find out which engine is possible takes 10 ms.
+        modules = validate_packages(packages, possible_engine(engine) if packages else engine)
         validate_non_finite(non_finite)
         require("store_source", store_source, bool, "True or False")
         validate_reuse(reuse_workers, engine, modules)

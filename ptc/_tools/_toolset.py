@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import wraps
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from .._core import _json
 from .._core._arguments import nearest
@@ -20,7 +20,12 @@ from ._names import validate_name
 from ._tool import Tool, renamed
 from ._untrusted import UntrustedMode
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
+
+_GROUP: Final = "ptc.toolsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +275,15 @@ def _refuse_duplicates(tools: Iterable[Tool]) -> None:
             raise UsageError(msg)
 
 
+def _own_entries() -> Iterable[EntryPoint]:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return distribution("ptc-host").entry_points
+    except PackageNotFoundError:  # run from its sources alone
+        return ()
+
+
 def installed_toolset(name: str, **options: Any) -> Toolset:
     """Load the toolset that an installed package provides as entry point ``ptc.toolsets: name``.
 
@@ -283,7 +297,10 @@ def installed_toolset(name: str, **options: Any) -> Toolset:
     """
     from importlib.metadata import entry_points
 
-    found = {entry.name: entry for entry in entry_points(group="ptc.toolsets")}
+    found = {entry.name: entry for entry in _own_entries() if entry.group == _GROUP}
+    if name not in found:
+        # To read those of all installed packages takes longer than to load the tools.
+        found |= {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name not in found:
         known = ", ".join(sorted(found)) or "none"
         msg = f"no toolset {name!r} is installed{nearest(name, found)}; installed: {known}"

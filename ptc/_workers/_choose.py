@@ -139,7 +139,8 @@ class Engines:
         self._name = name
         self._options = options
         self._lacks_packages = False
-        if possible_engine(name) == "wasm":
+        # On Linux, the kernel decides later: nothing else is loaded until then.
+        if name == "wasm" or (sys.platform != "linux" and possible_engine(name) == "wasm"):
             self.current: Engine = options.wasm()
             return
         self._lacks_packages = not all(map(on_host, options.packages))

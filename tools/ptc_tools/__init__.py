@@ -244,17 +244,18 @@ def builtin(
     from . import _bash
     from .vcs import _git
 
-    made = {
-        "bash": _bash.bash_tool(
+    made: dict[str, Tool] = {}
+    if network or readable or max_output_bytes is not None or confinement != "required":
+        made["bash"] = _bash.bash_tool(
             network=network,
             confinement=confinement,
             readable=readable,
             max_output_bytes=(
                 _bash.BASH_DEFAULT_OUTPUT_BYTES if max_output_bytes is None else max_output_bytes
             ),
-        ),
-        "git": _git.git_tool(writes=git_writes, confinement=confinement),
-    }
+        )
+    if git_writes or confinement != "required":
+        made["git"] = _git.git_tool(writes=git_writes, confinement=confinement)
     found = [made.get(name) or __getattr__(name) for name in _BUILTIN]
     if network:
         from .web import _web_fetch, _web_search

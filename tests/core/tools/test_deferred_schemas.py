@@ -23,6 +23,47 @@ class Point(BaseModel):
     y: int
 
 
+@dataclasses.dataclass
+class Corner:
+    """A corner of a shape."""
+
+    name: Annotated[str, Field(max_length=9)]
+    sizes: list[int] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Day:
+    """A day."""
+
+    day: date
+
+
+@dataclasses.dataclass
+class Shown:
+    """A text that has another schema."""
+
+    text: str
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return the schema of an integer."""
+        return handler(int)
+
+
+@dataclasses.dataclass
+class Node:
+    """A list of nodes."""
+
+    nodes: list[Node]
+
+
+@dataclasses.dataclass
+class Wide(Corner):
+    """A corner with a width."""
+
+    width: int = 0
+
+
 ORIGIN = [Point(x=0, y=0)]
 PLAIN: dict[str, Any] = {
     "text": str,
@@ -34,6 +75,12 @@ PLAIN: dict[str, Any] = {
     "described": Annotated[str, Field(description="A text.", examples=["x"])],
     "bounded": Annotated[int, Field(ge=1, lt=100, description="A number.")],
     "length": Annotated[str, Field(min_length=1, max_length=9)],
+    "pattern": Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", min_length=1)],
+    "number of items": Annotated[list[str], Field(min_length=1, max_length=9)],
+    "dataclass": Corner,
+    "dict of names": Annotated[
+        dict[Annotated[str, Field(pattern="^[a-z][a-z0-9]*$")], str], Field(max_length=3)
+    ],
     "nested": list[Annotated[float, Field(gt=0.5)]],
 }
 UNCERTAIN: dict[str, Any] = {
@@ -45,12 +92,18 @@ UNCERTAIN: dict[str, Any] = {
     "tuple": tuple[int, str],
     "integer keys": dict[int, str],
     "pattern": Annotated[str, Field(pattern="(")],
+    "pattern with a wrong range": Annotated[str, Field(pattern="[z-a]")],
+    "pattern of a number": Annotated[int, Field(pattern=r"^\S$")],
+    "dataclass of dates": Day,
+    "dataclass with a schema of its own": Shown,
+    "dataclass that contains itself": Node,
+    "dataclass with a class above it": Wide,
     "alias": Annotated[str, Field(alias="other")],
     "bound of text": Annotated[str, Field(ge=1)],
     "fraction for an integer": Annotated[int, Field(ge=1.5)],
     "negative length": Annotated[str, Field(min_length=-1)],
     "other metadata": Annotated[str, "x"],
-    "deep": list[list[list[list[list[int]]]]],
+    "deep": list[list[list[list[list[list[list[int]]]]]]],
 }
 
 

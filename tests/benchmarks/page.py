@@ -2,7 +2,10 @@
 
     python tests/benchmarks/run.py --rounds 9 --json run.json
     python tests/benchmarks/growth.py --json growth.json
-    python tests/benchmarks/page.py run.json growth.json
+    python tests/benchmarks/page.py run.json growth.json --also other.json [OTHER ...]
+
+Files of `--also` are numbers of `run.py` on other releases of Python, or while the cores are busy:
+their table has ptc and Monty side by side.
 
 The text of the page stays; only what stands between its markers is replaced.
 """
@@ -78,6 +81,23 @@ def growth_table(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def other_table(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table with the figures of ptc and Monty under several conditions."""
+    heads = [
+        f"{run['machine']['python']}, load {run['machine']['load_1_min']}, {run['rounds']} rounds"
+        for run in runs
+    ]
+    lines = [
+        f"| measure | unit | {' | '.join(heads)} |",
+        f"| --- | --- | {' | '.join('---:' for _ in runs)} |",
+    ]
+    for rows in zip(*(run["rows"] for run in runs), strict=True):
+        if rows[0]["monty"] is not None:
+            cells = [f"{number(row['ptc'])} / {number(row['monty'])}" for row in rows]
+            lines.append(f"| {rows[0]['name']} | {rows[0]['unit']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def chart(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return an SVG with the ratio of ptc to Monty for each measure, on a logarithmic axis."""
     ratios = [
@@ -129,12 +149,16 @@ def main() -> None:
     )
     parser.add_argument("run", type=Path, help="numbers of run.py --json")
     parser.add_argument("growth", type=Path, help="numbers of growth.py --json")
+    parser.add_argument("--also", type=Path, nargs="+", default=[], help="further such numbers")
     chosen = parser.parse_args()
     run = orjson.loads(chosen.run.read_bytes())
     growth = orjson.loads(chosen.growth.read_bytes())
     text = PAGE.read_text(encoding="utf-8")
     text = replaced(text, "numbers", run_table(run))
     text = replaced(text, "growth", growth_table(growth))
+    if chosen.also:
+        others = [orjson.loads(path.read_bytes()) for path in chosen.also]
+        text = replaced(text, "others", other_table(others))
     PAGE.write_text(text, encoding="utf-8")
     CHART.write_text(chart(run["rows"]), encoding="utf-8")
 

@@ -12,7 +12,17 @@ from dataclasses import MISSING, Field, asdict
 from dataclasses import fields as fields_of
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from .._core._pydantic import annotated_types, fields, pydantic
 
@@ -84,19 +94,26 @@ def _is_plain_record(kind: type, depth: int) -> bool:
         return False
     if any(hasattr(kind, name) for name in _OWN_SCHEMA):
         return False
-    if getattr(kind, "__pydantic_config__", {}).keys() - {"extra"}:
+    config = getattr(kind, "__pydantic_config__", {})
+    if type(config) is not dict or config.keys() - {"extra"}:
         return False
     try:
         hints = get_type_hints(kind, include_extras=True)
     except (NameError, TypeError):
         return False
-    return all(_is_plain_field(each, hints[each.name], depth) for each in fields_of(kind))
+    found = {each.name: each for each in fields_of(kind)}
+    # Other names are of class variables, or of arguments that are no fields (`InitVar`).
+    others = [hint for name, hint in hints.items() if name not in found]
+    return all(get_origin(hint) is ClassVar for hint in others) and all(
+        _is_plain_field(each, hints[name], depth) for name, each in found.items()
+    )
 
 
 def _is_plain_field(each: Field[Any], hint: Any, depth: int) -> bool:
     has_default = each.default is not MISSING
     return (
         each.init
+        and not each.name.startswith("_")
         and (not has_default or has_plain_default(each.default))
         and each.default_factory in (MISSING, list, dict)
         and is_plain_hint(hint, depth + 1)

@@ -74,7 +74,6 @@ class Viewers:
 
 
 def _until_ms(found: Document | None) -> int:
-    """Return the end of the last lease."""
-    until = found.data.get("until_ms") if found and isinstance(found.data, dict) else 0
-    # A wrong clock must not set it for years.
-    return min(until, now_ms() + _LEASE_MS) if type(until) is int else 0
+    """Return the end of the last lease; 0 if it cannot be one, as from a clock that is wrong."""
+    until = found.data.get("until_ms") if found and isinstance(found.data, dict) else None
+    return until if type(until) is int and until <= now_ms() + 2 * _LEASE_MS else 0

@@ -146,6 +146,20 @@ async def run(ctx, inputs):
             group.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("data", [{"until_ms": 1 << 50}, {"until_ms": "soon"}, {}, [1], None])
+async def test_document_that_is_no_lease_means_that_nobody_watches(
+    data: object, tmp_path: Path
+) -> None:
+    async with Session(tmp_path, tools=(), toolsets=(), journal=":memory:") as session:
+        await session.history.open()
+        session.history.documents.change("ptc/viewers", lambda _: data)
+        assert not await session.history.viewers.are_present()
+        await session.history.viewers.renew()
+        document = session.history.documents.read("ptc/viewers")
+        assert document is not None
+        assert document.data["until_ms"] < 1 << 45, "a page replaces it"
+
+
 async def test_nobody_watches_unless_a_page_says_so(tmp_path: Path) -> None:
     watched = []
 

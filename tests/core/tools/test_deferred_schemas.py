@@ -64,6 +64,14 @@ class Wide(Corner):
     width: int = 0
 
 
+@dataclasses.dataclass
+class Made:
+    """A text that is made from a date."""
+
+    day: dataclasses.InitVar[date]
+    text: str = ""
+
+
 ORIGIN = [Point(x=0, y=0)]
 PLAIN: dict[str, Any] = {
     "text": str,
@@ -98,6 +106,7 @@ UNCERTAIN: dict[str, Any] = {
     "dataclass with a schema of its own": Shown,
     "dataclass that contains itself": Node,
     "dataclass with a class above it": Wide,
+    "dataclass with an argument that is no field": Made,
     "alias": Annotated[str, Field(alias="other")],
     "bound of text": Annotated[str, Field(ge=1)],
     "fraction for an integer": Annotated[int, Field(ge=1.5)],

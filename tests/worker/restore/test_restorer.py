@@ -61,11 +61,13 @@ async def test_workers_are_forked_where_they_cannot_be_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     message = _zygote.Zygote._message
+    held: list[int] = []
 
     def refused(self: _zygote.Zygote, said: dict[str, Any], fds: list[int]) -> None:
         if "hello" in said:
             said["hello"]["no_restorer"] = "this kernel is older than 6.7"
-            os.close(fds.pop())
+            # Open until the end: a restorer whose host has gone ends, and with it the zygote.
+            held.append(fds.pop())
         message(self, said, fds)
 
     monkeypatch.setattr(_zygote.Zygote, "_message", refused)
@@ -73,6 +75,8 @@ async def test_workers_are_forked_where_they_cannot_be_restored(
         async with Session(tmp_path, toolsets=(), workers=1, reuse_workers=True) as session:
             await session.warm_up()
             assert pool_of(session).reuse_problem == "this kernel is older than 6.7"
+    for fd in held:
+        os.close(fd)
     (line,) = [record.getMessage() for record in caplog.records if record.name == "ptc"]
     assert line == "workers are not reused on this machine: this kernel is older than 6.7"
 

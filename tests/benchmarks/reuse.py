@@ -12,15 +12,17 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import anyio
 from measure import descendants, machine, private_megabytes
 
 from ptc import Session
 from ptc._workers._pool import Pool
 
-_ROUNDS, _RUNS, _WORKERS = 3, 600, 2
+_ROUNDS, _RUNS, _WORKERS, _AT_ONCE = 3, 600, 2, 4
 _TICK = os.sysconf("SC_CLK_TCK")
 _REPORT_EVERY = 5_000
 _SCRIPT = "def run(ctx, inputs):\n    return {number}\n"
@@ -99,18 +101,26 @@ async def series(amount: str) -> None:
     """Make runs in one session with reused workers, and print what grows."""
     seconds = float(amount.removesuffix("s")) if amount.endswith("s") else float("inf")
     runs = 10**12 if amount.endswith("s") else int(amount)
-    start, number = time.monotonic(), 0
-    async with Session(toolsets=(), workers=_WORKERS, reuse_workers=True) as session:
-        while number < runs and time.monotonic() - start < seconds:
+    start, numbers = time.monotonic(), count()
+
+    async def execute(session: Session) -> None:
+        while (number := next(numbers)) < runs and time.monotonic() - start < seconds:
             varied = number % 10 == 0
             script = _VARIED[number // 10 % len(_VARIED)] if varied else _SCRIPT
             result = await session.program(source=script.format(number=number))
-            if result.value != number and result.error is None:
-                raise SystemExit(f"run {number} returned {result.value!r}: {result.status}")
-            number += 1
+            fails = varied and "1 // 0" in script
+            if result.status != ("failed" if fails else "completed"):
+                raise SystemExit(f"run {number}: {result.status}: {result.error}")
+            if not fails and result.value != number:
+                raise SystemExit(f"run {number} returned {result.value!r}")
             if number % _REPORT_EVERY == 0:
                 _show_growth(session, number, time.monotonic() - start)
-        _show_growth(session, number, time.monotonic() - start)
+
+    async with Session(toolsets=(), workers=_WORKERS, reuse_workers=True) as session:
+        async with anyio.create_task_group() as group:
+            for _ in range(_AT_ONCE):
+                group.start_soon(execute, session)
+        _show_growth(session, next(numbers) - _AT_ONCE, time.monotonic() - start)
 
 
 def _show_growth(session: Session, number: int, seconds: float) -> None:

@@ -115,8 +115,8 @@ class Database:
         return UnknownRunError(f"there is no run {run_id!r} in {self.label}; `ptc runs` lists them")
 
     def close(self) -> None:
-        """Close the file."""
-        with suppress(sqlite3.Error):
+        """Close the file, after the operations of other threads: SQLite would crash the process."""
+        with self.lock, suppress(sqlite3.Error):
             self.connection.close()
 
 

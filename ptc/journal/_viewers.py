@@ -7,7 +7,8 @@ values of its calls are recorded then, and a page of another process shows them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -18,10 +19,13 @@ from ._documents import Document, Documents
 
 __all__ = ["Viewers"]
 
+_T = TypeVar("_T")
+
 _NAME: Final = "ptc/viewers"
 _LEASE_MS: Final = 60_000
 """Time after which a page that was killed no longer counts; far above the skew of clocks."""
 _RENEW_SECONDS: Final = 20.0
+_WAIT_SECONDS: Final = 1.0
 _READ_SECONDS: Final = 1.0
 """Age of an answer of `are_present`: calls in a loop read the journal once a second."""
 
@@ -43,10 +47,7 @@ class Viewers:
         """Return True if a page shows runs; False if the journal cannot be read."""
         if anyio.current_time() - self._read_at > _READ_SECONDS:
             self._read_at = anyio.current_time()
-            try:
-                self._present = await anyio.to_thread.run_sync(self._read)
-            except PtcError:
-                self._present = False
+            self._present = await _brief(self._read) is True
         return self._present
 
     def _read(self) -> bool:
@@ -59,10 +60,7 @@ class Viewers:
         """
         if anyio.current_time() - self._written_at > _RENEW_SECONDS:
             self._written_at = anyio.current_time()
-            try:
-                await anyio.to_thread.run_sync(self._write)
-            except PtcError:
-                return
+            await _brief(self._write)
 
     def _write(self) -> None:
         until_ms = now_ms() + _LEASE_MS
@@ -71,6 +69,16 @@ class Viewers:
             return {"until_ms": max(until_ms, _until_ms(found))}
 
         self._documents().change(_NAME, later)
+
+
+async def _brief(work: Callable[[], _T]) -> _T | None:
+    """Call `work` in a thread, and return its result; None if it fails or takes over a second.
+
+    Another process may hold the lock of a journal for half a minute: no call and no page waits.
+    """
+    with anyio.move_on_after(_WAIT_SECONDS), suppress(PtcError):
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    return None
 
 
 def _until_ms(found: Document | None) -> int:

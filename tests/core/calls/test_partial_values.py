@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +160,19 @@ async def test_document_that_is_no_lease_means_that_nobody_watches(
         document = session.history.documents.read("ptc/viewers")
         assert document is not None
         assert document.data["until_ms"] < 1 << 45, "a page replaces it"
+
+
+async def test_locked_journal_delays_no_call(tmp_path: Path) -> None:
+    file, root = tmp_path / "runs.db", tmp_path / "root"
+    root.mkdir()
+    async with Session(root, tools=(), toolsets=(), journal=file) as session:
+        await session.history.open()
+        with closing(sqlite3.connect(file)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with anyio.fail_after(SECONDS):
+                await session.history.viewers.renew()
+                assert not await session.history.viewers.are_present()
+            other.rollback()
 
 
 async def test_nobody_watches_unless_a_page_says_so(tmp_path: Path) -> None:

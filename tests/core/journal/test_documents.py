@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -106,6 +107,33 @@ def test_concurrent_changes_are_applied_one_after_another(file: Path) -> None:
         found = journal.documents.read("a")
     assert found is not None
     assert (found.version, sorted(found.data)) == (40, sorted([*range(10)] * 4))
+
+
+def test_closing_waits_for_the_change_of_another_thread(file: Path) -> None:
+    """SQLite crashes the process if a connection is closed while it is used."""
+    journal, outcome = SqliteJournal(file), []
+
+    def change() -> None:
+        outcome.append(journal.documents.change("list", added("a")).data)
+
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        tasks = [threading.Thread(target=change), threading.Thread(target=journal.close_now)]
+        tasks[0].start()
+        until = time.monotonic() + 20
+        while journal._db.lock.acquire(blocking=False):  # until the change waits for the file
+            journal._db.lock.release()
+            assert time.monotonic() < until
+        tasks[1].start()
+        tasks[1].join(0.5)
+        assert tasks[0].is_alive()
+        other.rollback()
+    for task in tasks:
+        task.join(20)
+        assert not task.is_alive()
+    assert outcome == [["a"]]
+    with pytest.raises(JournalError):
+        journal.documents.read("list")
 
 
 def test_old_versions_are_deleted(documents: Documents, file: Path) -> None:

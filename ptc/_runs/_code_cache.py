@@ -57,8 +57,10 @@ class CodeCache:
 
 _ADVICE_BYTES = 1_024
 """Approximate memory of one finding."""
+_ENTRY_BYTES = 500
+"""Approximate memory of an entry beside its texts."""
 
 
 def _size(source: str, tools: bytes, cached: CachedCode) -> int:
     texts = len(cached.code) + len(cached.named) + len(source) + len(tools)
-    return texts + len(cached.advice) * _ADVICE_BYTES
+    return _ENTRY_BYTES + texts + len(cached.advice) * _ADVICE_BYTES

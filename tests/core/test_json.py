@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tracemalloc
+from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -113,3 +115,15 @@ def test_an_array_beside_a_none_is_written() -> None:
 def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert _json.sha256_of({"a": 1, "b": [2]}) == _json.sha256_of({"b": [2], "a": 1})
     assert _json.sha256_of({"a": 1}) != _json.sha256_of({"a": 2})
+
+
+@pytest.mark.parametrize("write", [_json.dumps, _json.dumps_unchecked])
+def test_stored_json_takes_the_memory_of_its_text(write: Callable[[object], bytes]) -> None:
+    tracemalloc.start()
+    try:
+        stored = [write({"n": number}) for number in range(1_000)]
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(stored) == 1_000
+    assert used < 1_000 * 200

@@ -26,7 +26,7 @@ from ptc import (
     UsageError,
     tool,
 )
-from ptc._runs._code_cache import CachedCode, CodeCache
+from ptc._runs._code_cache import _ENTRY_BYTES, CachedCode, CodeCache
 from ptc.testing import NO_KERNEL_LAYER
 from tests.core.pools import pool_of
 
@@ -116,7 +116,7 @@ async def test_cached_compiled_script_runs_again(tmp_path: Path) -> None:
 
 
 def test_code_cache_evicts_the_least_recently_used_script() -> None:
-    cache = CodeCache(most_bytes=36)
+    cache = CodeCache(most_bytes=3 * (12 + _ENTRY_BYTES))
     code = CachedCode(b"123456789")
     for source in ("a", "b", "c"):
         cache.put(source, code)
@@ -129,7 +129,7 @@ def test_code_cache_evicts_the_least_recently_used_script() -> None:
 
 
 def test_code_cache_stores_nothing_over_its_size() -> None:
-    cache = CodeCache(most_bytes=30)
+    cache = CodeCache(most_bytes=30 + _ENTRY_BYTES)
     cache.put("a", CachedCode(b"1" * 27))
     cache.put("b", CachedCode(b"1" * 28))
     assert [cache.get(source) for source in "ab"] == [CachedCode(b"1" * 27), None]

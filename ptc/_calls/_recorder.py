@@ -262,9 +262,8 @@ class RunRecorder:
             self._journal.append(self._lease, call.start_row)
 
     def _record_partial(self, call: OpenCall, body: bytes) -> None:
-        self.record_caller(call)
-        if call.start_row is not None:
-            self._journal.append(self._lease, call.start_row._replace(partial=body))
+        row = call.start_row = call.start_row or self._start_row(call, call.attempt)
+        self._journal.append(self._lease, row._replace(partial=body))
 
     def _find(self, call: OpenCall) -> CallRow | None:
         """Return the record of this call."""

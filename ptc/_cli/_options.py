@@ -264,7 +264,7 @@ def start_workers_early(settings: Mapping[str, Any]) -> None:
 
     if settings["engine"] == "wasm" or settings["reuse_workers"]:
         return
-    # What is wrong is reported when the values are validated.
+    # Wrong values are reported when they are validated.
     with contextlib.suppress(UsageError, TypeError):
         isolation = validate_isolation(settings["isolation"])
         spawn_early(isolation, validate_packages(settings["packages"]))

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from ptc import BlockingSession, Session, UsageError
@@ -38,8 +39,15 @@ def restorer_of(session: Session) -> int:
 async def test_death_of_the_restorer_costs_no_run() -> None:
     async with attacked() as attack:
         assert (await attack.session.program(source="1 + 1")).value == 2
+        pool = pool_of(attack.session)
+        zygote = pool._zygote
         os.kill(restorer_of(attack.session), signal.SIGKILL)
         assert (await attack.session.program(source="1 + 2")).value == 3
+        # That run may have ended before the zygote did, and only a run starts another zygote.
+        with anyio.fail_after(20.0):
+            while pool._zygote is zygote:
+                await anyio.sleep(0.005)
+        assert (await attack.session.program(source="1 + 3")).value == 4
         await attack.settle()
         assert attack.counts()["images"] >= 1
 

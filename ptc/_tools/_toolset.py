@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import wraps
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from .._core import _json
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["ToolSource", "Toolset", "collect", "installed_toolset"]
 
 _GROUP: Final = "ptc.toolsets"
+_BUILTIN: Final = "builtin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,15 +277,6 @@ def _refuse_duplicates(tools: Iterable[Tool]) -> None:
             raise UsageError(msg)
 
 
-def _own_entries() -> Iterable[EntryPoint]:
-    from importlib.metadata import PackageNotFoundError, distribution
-
-    try:
-        return distribution("ptc-host").entry_points
-    except PackageNotFoundError:  # run from its sources alone
-        return ()
-
-
 def installed_toolset(name: str, **options: Any) -> Toolset:
     """Load the toolset that an installed package provides as entry point ``ptc.toolsets: name``.
 
@@ -295,18 +288,10 @@ def installed_toolset(name: str, **options: Any) -> Toolset:
         UsageError: If it is not installed; the message lists those that are.
         SetupError: If it cannot be loaded.
     """
-    from importlib.metadata import entry_points
-
-    found = {entry.name: entry for entry in _own_entries() if entry.group == _GROUP}
-    if name not in found:
-        # To read those of all installed packages takes longer than to load the tools.
-        found |= {entry.name: entry for entry in entry_points(group=_GROUP)}
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none"
-        msg = f"no toolset {name!r} is installed{nearest(name, found)}; installed: {known}"
-        raise UsageError(msg)
+    # Most sessions need no other: to import what reads entry points takes 15 ms.
+    load = _load_builtin if name == _BUILTIN else _entry(name).load
     try:
-        loaded = found[name].load()
+        loaded = load()
         toolset = loaded(**options) if callable(loaded) else loaded
     except UsageError as error:
         raise UsageError(f"toolset {name!r}: {error}") from None
@@ -320,3 +305,31 @@ def installed_toolset(name: str, **options: Any) -> Toolset:
         msg = f"entry point ptc.toolsets:{name} is {type(toolset).__name__}, not a Toolset"
         raise UsageError(msg)
     return toolset
+
+
+def _load_builtin() -> Callable[[], Toolset]:
+    found: Callable[[], Toolset] = import_module("ptc_tools").builtin
+    return found
+
+
+def _entry(name: str) -> EntryPoint:
+    from importlib.metadata import entry_points
+
+    found = {entry.name: entry for entry in _own_entries() if entry.group == _GROUP}
+    if name not in found:
+        # To read those of all installed packages takes longer than to load the tools.
+        found |= {entry.name: entry for entry in entry_points(group=_GROUP)}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none"
+        msg = f"no toolset {name!r} is installed{nearest(name, found)}; installed: {known}"
+        raise UsageError(msg)
+    return found[name]
+
+
+def _own_entries() -> Iterable[EntryPoint]:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        return distribution("ptc-host").entry_points
+    except PackageNotFoundError:  # run from its sources alone
+        return ()

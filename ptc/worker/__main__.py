@@ -10,6 +10,7 @@ folders of ptc and of its two dependencies. They are on the path only while modu
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 
 
@@ -33,6 +34,8 @@ def _fix_none_hash() -> None:
 
 
 def _start() -> None:
+    # Hardly anything that is imported is garbage. `prepare_runtime` enables the collector again.
+    gc.disable()
     _fix_none_hash()
     control_fd, isolation, packages, *paths = sys.argv[1:]
     sys.argv[:] = ["ptc-zygote"]

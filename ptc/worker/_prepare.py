@@ -40,6 +40,7 @@ def prepare_runtime(packages: Sequence[str]) -> Runtime:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 10, 10)
+    gc.enable()
     return runtime
 
 

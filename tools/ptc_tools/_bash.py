@@ -20,11 +20,11 @@ from typing import Annotated, Literal
 
 import anyio
 from anyio.lowlevel import RunVar
-from pydantic import Field
 
 from ptc import Attachment, Tool, ToolContext, ToolError, UsageError, tool
 from ptc._protected import explain
 from ptc._records._preview import RECALL, recall_call
+from ptc._schema._bounds import Bounds
 from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome, Output
 
 from ._killable import in_killable_thread
@@ -129,17 +129,19 @@ def bash_tool(
     @tool(side_effect=True, idempotent=False, render=_render)
     async def bash(
         ctx: ToolContext,
-        cmd: Annotated[str, Field(min_length=1, max_length=BASH_MAX_COMMAND_LENGTH, pattern=r"\S")],
+        cmd: Annotated[
+            str, Bounds(min_length=1, max_length=BASH_MAX_COMMAND_LENGTH, pattern=r"\S")
+        ],
         args: Annotated[
-            list[Annotated[str, Field(max_length=BASH_MAX_ARG_LENGTH)]],
-            Field(max_length=BASH_MAX_ARGS),
+            list[Annotated[str, Bounds(max_length=BASH_MAX_ARG_LENGTH)]],
+            Bounds(max_length=BASH_MAX_ARGS),
         ]
         | None = None,
-        cwd: Annotated[str, Field(min_length=1, max_length=BASH_MAX_CWD_LENGTH)] = ".",
-        timeout_ms: Annotated[int, Field(ge=1, le=BASH_MAX_TIMEOUT_MS)] | None = None,
+        cwd: Annotated[str, Bounds(min_length=1, max_length=BASH_MAX_CWD_LENGTH)] = ".",
+        timeout_ms: Annotated[int, Bounds(ge=1, le=BASH_MAX_TIMEOUT_MS)] | None = None,
         env: Annotated[
-            dict[Annotated[str, Field(pattern=_VARIABLE)], str],
-            Field(max_length=_MAX_VARIABLES),
+            dict[Annotated[str, Bounds(pattern=_VARIABLE)], str],
+            Bounds(max_length=_MAX_VARIABLES),
         ]
         | None = None,
     ) -> CommandResult:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import anyio
-from pydantic import ConfigDict, Field
 
 from ptc import ToolContext, ToolError, tool
 from ptc._core._json import JsonError, dumps, loads
+from ptc._schema._bounds import Bounds
 
 __all__ = [
     "MAX_CALLS",
@@ -42,14 +42,14 @@ _ID = r"^[A-Za-z0-9_-]{1,64}$"
 class BatchCall:
     """A call in a batch."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
     tool: str
     """Name of the tool."""
     arguments: dict[str, Any] = field(default_factory=dict)
     """Arguments. `{"$ref": "id"}` or `{"$ref": "id.0.path"}` anywhere in them is replaced by the
     value, or a part of it, of an earlier call."""
-    id: Annotated[str, Field(pattern=_ID)] | None = None
+    id: Annotated[str, Bounds(pattern=_ID)] | None = None
     """Name of the call in references and results. Default: its number, "1", "2" ..."""
 
 
@@ -102,8 +102,8 @@ def _text(result: BatchResult, text: str | None) -> str:
 @tool(side_effect=True, idempotent=False, unrecorded=["calls"], render=_render)
 async def batch(
     ctx: ToolContext,
-    calls: Annotated[list[BatchCall], Field(min_length=1, max_length=MAX_CALLS)],
-    max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = 8,
+    calls: Annotated[list[BatchCall], Bounds(min_length=1, max_length=MAX_CALLS)],
+    max_concurrency: Annotated[int, Bounds(ge=1, le=MAX_CONCURRENCY)] = 8,
     stop_on_error: bool = False,
 ) -> list[BatchResult]:
     """Make several tool calls. Returns a list of {id, tool, ok, value, error} in the same order.

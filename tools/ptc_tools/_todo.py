@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias
 
-from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 from ptc import ToolContext, ToolError, Toolset, tool
+from ptc._core._pydantic import pydantic
+from ptc._schema._bounds import Bounds
 
 if TYPE_CHECKING:
     from ptc.journal._documents import Document
@@ -38,14 +39,14 @@ _MAX_CHARS = 2_000
 _EVIDENCE_CHARS = 300
 
 Status: TypeAlias = Literal["not-started", "in-progress", "completed", "blocked"]
-_Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=_MAX_CHARS)]
+_Text: TypeAlias = Annotated[str, Bounds(min_length=1, max_length=_MAX_CHARS)]
 
 
-@with_config(ConfigDict(extra="forbid"))
+@pydantic.with_config(pydantic.ConfigDict(extra="forbid"))
 class TodoPatch(TypedDict, total=False):
     """An item to write, or the fields of an item to update."""
 
-    id: Required[Annotated[int, Field(ge=1)]]
+    id: Required[Annotated[int, Bounds(ge=1)]]
     """Number of the item; write: 1, 2, 3 ... in order."""
     step: _Text
     """Short title. Write requires it, or a title or description instead."""
@@ -59,7 +60,7 @@ class TodoPatch(TypedDict, total=False):
     """Default: agent."""
     exit_criteria: _Text
     """Default: the description."""
-    evidence: Annotated[str, Field(max_length=_EVIDENCE_CHARS)]
+    evidence: Annotated[str, Bounds(max_length=_EVIDENCE_CHARS)]
     """Proof that it is completed, or the reason that it is blocked."""
 
 
@@ -108,9 +109,9 @@ def render_list(found: TodoList) -> str:
 def manage_todo_list(
     ctx: ToolContext,
     operation: Literal["write", "update", "read"],
-    todo_list: Annotated[list[TodoPatch], Field(max_length=_MAX_ITEMS)] | None = None,
-    expected_version: Annotated[int, Field(ge=0)] | None = None,
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] = "main",
+    todo_list: Annotated[list[TodoPatch], Bounds(max_length=_MAX_ITEMS)] | None = None,
+    expected_version: Annotated[int, Bounds(ge=0)] | None = None,
+    name: Annotated[str, Bounds(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")] = "main",
 ) -> TodoList:
     """Write, update or read the todo list. Returns {version, count, adherence, todo_list}.
 

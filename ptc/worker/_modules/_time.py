@@ -50,6 +50,8 @@ def _install_dates(clock: Clock) -> None:
 
 _LONGEST_S: Final = (2**63 - 1) / 1e9
 """Longest sleep of CPython, which counts nanoseconds in 64 bits."""
+_ZONE_BYTES: Final = 65_536
+"""More than a compiled zone has; a larger file in the folder is not one."""
 
 
 def _time(clock: Clock) -> dict[str, Any]:
@@ -160,21 +162,27 @@ def _zones() -> Mapping[str, bytes]:
     """Read every zone file, because the jail can open none later. About 0.5 MB."""
     found: dict[str, bytes] = {}
     for root in zoneinfo.TZPATH:
-        # A part of the start of every session: `Path.rglob` takes three times as long.
-        for folder, below, files in os.walk(root):
-            inside = folder.removeprefix(root).lstrip("/")
-            if not inside:
-                below[:] = [name for name in below if name not in ("posix", "right")]
-            for name in files:
-                key = f"{inside}/{name}" if inside else name
-                path = f"{folder}/{name}"
-                if key in found or not os.path.isfile(path):
-                    continue
-                with open(path, "rb") as file:
-                    content = file.read()
+        if os.path.isdir(root):
+            _read_zones(root, "", found)
+    return found or _zones_of_package()
+
+
+def _read_zones(folder: str, prefix: str, found: dict[str, bytes]) -> None:
+    # A part of the start of every session: with `os.walk` and `open` it takes three times as long.
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            key = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if key not in ("posix", "right"):
+                    _read_zones(entry.path, f"{key}/", found)
+            elif key not in found and entry.is_file():
+                fd = os.open(entry.path, os.O_RDONLY)
+                try:
+                    content = os.read(fd, _ZONE_BYTES)
+                finally:
+                    os.close(fd)
                 if content.startswith(b"TZif"):
                     found[key] = content
-    return found or _zones_of_package()
 
 
 def _zones_of_package() -> dict[str, bytes]:

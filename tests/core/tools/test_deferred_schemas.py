@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -12,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from ptc import Tool, ToolError, Toolset, UsageError, tool
 from ptc._core._deferred import Deferred, peek
+from ptc._schema._bounds import Bounds
 from ptc._schema._check import SignatureSchema
 from ptc._schema._plain_hints import is_plain_hint
 
@@ -130,6 +134,61 @@ def test_schema_of_plain_hint_is_derived_without_an_error(name: str) -> None:
 @pytest.mark.parametrize("name", UNCERTAIN)
 def test_hint_that_may_have_no_schema_is_not_plain(name: str) -> None:
     assert not is_plain_hint(UNCERTAIN[name])
+
+
+BOUNDS: dict[str, tuple[Any, Any, Any, list[Any]]] = {
+    "integer": (int, Bounds(ge=1, le=9), Field(ge=1, le=9), [0, 1, 9, 10, "2", 1.5]),
+    "text": (
+        str,
+        Bounds(min_length=2, max_length=3, pattern="^[a-z]+$"),
+        Field(min_length=2, max_length=3, pattern="^[a-z]+$"),
+        ["a", "ab", "abcd", "A1", 1],
+    ),
+    "list": (list[str], Bounds(min_length=1), Field(min_length=1), [[], ["a"], "a"]),
+    "dict": (dict[str, int], Bounds(max_length=1), Field(max_length=1), [{"a": 1, "b": 2}, {}]),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_are_those_of_a_field(name: str) -> None:
+    kind, bounds, field, values = BOUNDS[name]
+
+    def function(value: Any) -> None:
+        """Do nothing."""
+
+    def outcome(schema: SignatureSchema, value: Any) -> Any:
+        try:
+            return schema.validate({"value": value})
+        except ToolError as error:
+            return error.message
+
+    ours = SignatureSchema("x", function, {"value": Annotated[kind, bounds]}, None)
+    theirs = SignatureSchema("x", function, {"value": Annotated[kind, field]}, None)
+    assert is_plain_hint(Annotated[kind, bounds])
+    assert ours.published() == theirs.published()
+    assert [outcome(ours, value) for value in values] == [
+        outcome(theirs, value) for value in values
+    ]
+    assert any(isinstance(outcome(ours, value), str) for value in values)
+
+
+def test_session_of_built_in_tools_starts_without_pydantic(tmp_path: Path) -> None:
+    script = """
+import anyio, sys
+from ptc import Session
+
+async def main():
+    async with Session(sys.argv[1], journal=":memory:") as session:
+        assert (await session.program(source="1 + 1")).value == 2
+        print([name for name in ("pydantic", "importlib.metadata") if name in sys.modules])
+        assert (await session.program(source="def run(ctx):\\n    return ctx.ls()")).value == []
+        print("pydantic" in sys.modules)
+
+anyio.run(main)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.stdout.split("\n") == ["[]", "True", ""], ended.stderr
 
 
 def make() -> tuple[Tool, Callable[[], bool]]:

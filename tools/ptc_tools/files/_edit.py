@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ._atomic import Transaction, slots
 from ._change import (
@@ -41,7 +40,7 @@ def edit(
     old: str | None = None,
     new: str | None = None,
     replace_all: bool = False,
-    expected_count: Annotated[int, Field(ge=1)] | None = None,
+    expected_count: Annotated[int, Bounds(ge=1)] | None = None,
     diff: str | None = None,
     dry_run: bool = False,
 ) -> Change:

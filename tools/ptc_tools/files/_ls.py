@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
 from ptc._core._folder import Folder
+from ptc._schema._bounds import Bounds
 
 from ._path_errors import quote, readable, refusal
 from ._paths import Place, Root
@@ -50,7 +49,7 @@ def _render(entries: list[Entry]) -> str:
 def ls(
     ctx: ToolContext,
     path: str = ".",
-    limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+    limit: Annotated[int, Bounds(ge=1, le=1_000_000)] | None = None,
     after: str | None = None,
 ) -> list[Entry]:
     """List the entries of one folder, hidden ones included, sorted by name; not recursive.

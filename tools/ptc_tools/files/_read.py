@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Annotated
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ._path_errors import quote
 from ._paths import Root
@@ -46,8 +45,8 @@ def _render(text: str) -> str:
 def read(
     ctx: ToolContext,
     path: str,
-    offset: Annotated[int, Field(ge=0)] = 0,
-    limit: Annotated[int, Field(ge=1)] | None = None,
+    offset: Annotated[int, Bounds(ge=0)] = 0,
+    limit: Annotated[int, Bounds(ge=1)] | None = None,
 ) -> str:
     """Read a UTF-8 text file and return its text as one string, complete and unnumbered.
 

@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ._path_errors import quote
 from ._paths import Root
@@ -78,9 +77,9 @@ def _render(files: list[FileText]) -> str:
 @tool(render=_render)
 def read_files(
     ctx: ToolContext,
-    paths: Annotated[list[str], Field(min_length=1, max_length=MAX_FILES)],
-    limit: Annotated[int, Field(ge=1)] | None = None,
-    max_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] = MAX_BYTES,
+    paths: Annotated[list[str], Bounds(min_length=1, max_length=MAX_FILES)],
+    limit: Annotated[int, Bounds(ge=1)] | None = None,
+    max_bytes: Annotated[int, Bounds(ge=1, le=MAX_BYTES)] = MAX_BYTES,
 ) -> list[FileText]:
     """Read many UTF-8 text files at once. Returns a list of {path, text, size_bytes, rest, error}.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ._atomic import Transaction, slots
 from ._change import (
@@ -30,8 +29,8 @@ def write(
     path: str,
     content: str,
     mode: Literal["overwrite", "create", "append"] = "overwrite",
-    expected_offset: Annotated[int, Field(ge=0)] | None = None,
-    expected_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None,
+    expected_offset: Annotated[int, Bounds(ge=0)] | None = None,
+    expected_sha256: Annotated[str, Bounds(pattern="^[0-9a-f]{64}$")] | None = None,
 ) -> Change:
     """Write a text file, creating missing folders. Returns sizes and SHA-256 before and after.
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
 from ptc._core import _json
 from ptc._records._stored_file import StoredFile
+from ptc._schema._bounds import Bounds
 
 from .._killable import in_killable_thread
 from ..search._ripgrep import Ripgrep
@@ -62,13 +61,13 @@ async def get_tool_response(
     ctx: ToolContext,
     handle: str,
     pointer: str = "",
-    offset: Annotated[int, Field(ge=0)] = 0,
-    limit: Annotated[int, Field(ge=1)] | None = None,
+    offset: Annotated[int, Bounds(ge=0)] = 0,
+    limit: Annotated[int, Bounds(ge=1)] | None = None,
     unit: Literal["lines", "bytes"] | None = None,
     search: str = "",
     regex: bool = False,
-    context: Annotated[int, Field(ge=0, le=MAX_CONTEXT_CHARS)] = 80,
-    max_chars: Annotated[int, Field(ge=_MIN_CHARS, le=MAX_CHARS)] | None = None,
+    context: Annotated[int, Bounds(ge=0, le=MAX_CONTEXT_CHARS)] = 80,
+    max_chars: Annotated[int, Bounds(ge=_MIN_CHARS, le=MAX_CHARS)] | None = None,
 ) -> StoredPart:
     """Read a truncated result or an attachment again, whole or in parts.
 

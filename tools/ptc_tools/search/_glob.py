@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ..files._path_errors import quote, readable
 from ..files._paths import Place, Root
@@ -30,7 +29,7 @@ async def glob(
     ctx: ToolContext,
     pattern: str,
     path: str = ".",
-    limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+    limit: Annotated[int, Bounds(ge=1, le=1_000_000)] | None = None,
     after: str | None = None,
 ) -> list[str]:
     """Find files by name. Returns a sorted list of paths relative to the workspace root.

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
-
 from ptc import ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ..files._path_errors import quote
 from ..files._paths import Place, Root
@@ -103,8 +102,8 @@ async def grep(
     glob: str | list[str] | None = None,
     ignore_case: bool = False,
     literal: bool = False,
-    limit: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
-    context: Annotated[int, Field(ge=0, le=MAX_CONTEXT_LINES)] = 0,
+    limit: Annotated[int, Bounds(ge=1, le=1_000_000)] | None = None,
+    context: Annotated[int, Bounds(ge=0, le=MAX_CONTEXT_LINES)] = 0,
     output: Literal["lines", "files", "count"] = "lines",
 ) -> list[Match] | list[MatchCount] | list[str]:
     """Find lines in text files. Returns a list of {path, line, text, cut}, sorted by path and line.

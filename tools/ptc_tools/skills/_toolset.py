@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio.to_thread
-from pydantic import Field
 
 from ptc import Failure, RunResult, Tool, ToolContext, ToolError, Toolset, UsageError, tool
+from ptc._schema._bounds import Bounds
 from ptc._tools._tool import renamed
 
 from ._allowed import allowed_tools
@@ -78,7 +78,7 @@ def configured_toolset(folders: Sequence[str | Path] = ()) -> Toolset:
 def _search_tool(library: Library) -> Tool:
     @tool(render=render_hits)
     def search_skills(
-        ctx: ToolContext, query: str, limit: Annotated[int, Field(ge=1, le=100)] = 10
+        ctx: ToolContext, query: str, limit: Annotated[int, Bounds(ge=1, le=100)] = 10
     ) -> list[SkillHit]:
         """Find skills: instructions and scripts for a kind of task. Returns the best match first.
 
@@ -110,11 +110,11 @@ def _skill_tool(library: Library) -> Tool:
     async def skill(
         ctx: ToolContext,
         skill_name: str,
-        script: Annotated[str, Field(min_length=1)] | None = None,
+        script: Annotated[str, Bounds(min_length=1)] | None = None,
         inputs: dict[str, Any] | None = None,
-        file: Annotated[str, Field(min_length=1)] | None = None,
-        offset: Annotated[int, Field(ge=0)] = 0,
-        limit: Annotated[int, Field(ge=1)] | None = None,
+        file: Annotated[str, Bounds(min_length=1)] | None = None,
+        offset: Annotated[int, Bounds(ge=0)] = 0,
+        limit: Annotated[int, Bounds(ge=1)] | None = None,
     ) -> SkillInstructions | SkillText | SkillRun:
         chosen = library.get(skill_name)
         if script is not None:

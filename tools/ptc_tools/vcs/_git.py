@@ -22,10 +22,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
-
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
 from ptc._protected import Protection, explain
+from ptc._schema._bounds import Bounds
 from ptc._workers._command import MAX_STREAM_BYTES, Command, CommandOutcome
 
 from .._killable import in_killable_thread
@@ -47,6 +46,8 @@ DEFAULT_LIMIT = 50
 MAX_LIMIT = 10_000
 _TIMEOUT_MS = 60_000
 _MAX_NAME = 1_024
+_MAX_PATH = 4_096
+_MAX_PATHS = 100
 
 _SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -131,14 +132,18 @@ def git_tool(
             ctx: ToolContext,
             command: GitWrite,
             repo: str = ".",
-            ref: _Name | None = None,
-            paths: _Paths | None = None,
-            limit: _Limit = DEFAULT_LIMIT,
-            skip: _Skip = 0,
+            ref: Annotated[str, Bounds(min_length=1, max_length=_MAX_NAME)] | None = None,
+            paths: Annotated[
+                list[Annotated[str, Bounds(min_length=1, max_length=_MAX_PATH)]],
+                Bounds(max_length=_MAX_PATHS),
+            ]
+            | None = None,
+            limit: Annotated[int, Bounds(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
+            skip: Annotated[int, Bounds(ge=0)] = 0,
             staged: bool = False,
             patch: bool = True,
             all: bool = False,
-            message: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None,
+            message: Annotated[str, Bounds(min_length=1, max_length=65_536)] | None = None,
             create: bool = False,
         ) -> list[dict[str, Any]]:
             """Read or change a git repository. Returns a list of rows; no hook is run.
@@ -177,10 +182,14 @@ def git_tool(
         ctx: ToolContext,
         command: GitRead,
         repo: str = ".",
-        ref: _Name | None = None,
-        paths: _Paths | None = None,
-        limit: _Limit = DEFAULT_LIMIT,
-        skip: _Skip = 0,
+        ref: Annotated[str, Bounds(min_length=1, max_length=_MAX_NAME)] | None = None,
+        paths: Annotated[
+            list[Annotated[str, Bounds(min_length=1, max_length=_MAX_PATH)]],
+            Bounds(max_length=_MAX_PATHS),
+        ]
+        | None = None,
+        limit: Annotated[int, Bounds(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
+        skip: Annotated[int, Bounds(ge=0)] = 0,
         staged: bool = False,
         patch: bool = True,
         all: bool = False,
@@ -211,14 +220,6 @@ def git_tool(
         )  # fmt: skip
 
     return git_reading
-
-
-_Name = Annotated[str, Field(min_length=1, max_length=_MAX_NAME)]
-_Paths = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=4_096)]], Field(max_length=100)
-]
-_Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
-_Skip = Annotated[int, Field(ge=0)]
 
 
 def _author(author: str | None) -> tuple[str, str]:

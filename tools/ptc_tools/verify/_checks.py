@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from ptc._schema._bounds import Bounds
 
 __all__ = ["Check", "CheckResult", "CheckStatus", "VerificationReport", "summarize"]
 
@@ -19,24 +19,24 @@ _ID = r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}$"
 class Check:
     """A command, and the exit code that proves something."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    id: Annotated[str, Field(pattern=_ID)]
+    id: Annotated[str, Bounds(pattern=_ID)]
     """Name of the check in the report, unique."""
-    command: Annotated[list[str], Field(min_length=1)] | Annotated[str, Field(min_length=1)]
+    command: Annotated[list[str], Bounds(min_length=1)] | Annotated[str, Bounds(min_length=1)]
     """Program and arguments, or one line that is split at its spaces and quotes. No shell reads it:
     for pipes, globs and && write ["sh", "-c", "..."]."""
-    kind: Annotated[str, Field(max_length=32)] = ""
+    kind: Annotated[str, Bounds(max_length=32)] = ""
     """Sort of evidence, such as test, lint, types or build."""
-    description: Annotated[str, Field(max_length=500)] = ""
+    description: Annotated[str, Bounds(max_length=500)] = ""
     """The claim that the check proves."""
     required: bool = True
     """False: a failure is reported, but does not fail the report."""
-    timeout_ms: Annotated[int, Field(ge=1, le=3_600_000)] | None = None
+    timeout_ms: Annotated[int, Bounds(ge=1, le=3_600_000)] | None = None
     """Time limit in milliseconds. Default: that of bash (60,000)."""
-    expect_exit: Annotated[int, Field(ge=0, le=255)] = 0
+    expect_exit: Annotated[int, Bounds(ge=0, le=255)] = 0
     """Exit code of a check that passes."""
-    cwd: Annotated[str, Field(min_length=1)] = "."
+    cwd: Annotated[str, Bounds(min_length=1)] = "."
     """Folder to start in, relative to the workspace root."""
     env: dict[str, str] | None = None
     """Variables added to a clean environment."""

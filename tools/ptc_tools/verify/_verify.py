@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
-from pydantic import Field
 
 from ptc import Attachment, ToolContext, ToolError, tool
+from ptc._schema._bounds import Bounds
 
 from ._checks import Check, CheckResult, CheckStatus, VerificationReport, summarize
 from ._command_line import split_command_line
@@ -66,10 +66,10 @@ _NOT_STARTED = frozenset(
 @tool(side_effect=True, idempotent=True, render=render_report)
 async def verify_commands(
     ctx: ToolContext,
-    subject: Annotated[str, Field(min_length=1, max_length=500)],
-    checks: Annotated[list[Check], Field(min_length=1, max_length=MAX_CHECKS)],
+    subject: Annotated[str, Bounds(min_length=1, max_length=500)],
+    checks: Annotated[list[Check], Bounds(min_length=1, max_length=MAX_CHECKS)],
     parallel: bool = False,
-    max_concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] = 4,
+    max_concurrency: Annotated[int, Bounds(ge=1, le=MAX_CONCURRENCY)] = 4,
 ) -> VerificationReport:
     """Run commands that prove a claim, and return {status, checks, counts, failed, ...}.
 

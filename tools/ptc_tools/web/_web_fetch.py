@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.robotparser import RobotFileParser
 
 import anyio
-from pydantic import Field
 
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
+from ptc._schema._bounds import Bounds
 
 from ._addresses import Network, networks
 from ._documents import Format, as_document
@@ -111,11 +111,11 @@ def web_fetch_tool(
     @tool(render=_render, untrusted="mark")
     async def web_fetch(
         ctx: ToolContext,
-        url: Annotated[str, Field(min_length=1, max_length=8_192)],
+        url: Annotated[str, Bounds(min_length=1, max_length=8_192)],
         format: Format = "markdown",
-        offset: Annotated[int, Field(ge=0)] = 0,
-        max_chars: Annotated[int, Field(ge=1, le=MAX_CHARS)] = DEFAULT_CHARS,
-        timeout_ms: Annotated[int, Field(ge=1, le=MAX_TIMEOUT_MS)] = DEFAULT_TIMEOUT_MS,
+        offset: Annotated[int, Bounds(ge=0)] = 0,
+        max_chars: Annotated[int, Bounds(ge=1, le=MAX_CHARS)] = DEFAULT_CHARS,
+        timeout_ms: Annotated[int, Bounds(ge=1, le=MAX_TIMEOUT_MS)] = DEFAULT_TIMEOUT_MS,
     ) -> Page:
         """Fetch a public web page and return {url, status, content_type, title, text, next_offset}.
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 import anyio
-from pydantic import Field
 
 from ptc import Tool, ToolContext, ToolError, UsageError, tool
 from ptc._core._redact import SENT
+from ptc._schema._bounds import Bounds
 
 from ._http import USER_AGENT, load_httpx, read_while
 
@@ -160,9 +160,9 @@ def web_search_tool(provider: SearchProvider) -> Tool:
     @tool(render=_render, untrusted="mark")
     async def web_search(
         ctx: ToolContext,
-        query: Annotated[str, Field(min_length=1, max_length=400, pattern=r"\S")],
-        limit: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 10,
-        timeout_ms: Annotated[int, Field(ge=1, le=60_000)] = 20_000,
+        query: Annotated[str, Bounds(min_length=1, max_length=400, pattern=r"\S")],
+        limit: Annotated[int, Bounds(ge=1, le=MAX_RESULTS)] = 10,
+        timeout_ms: Annotated[int, Bounds(ge=1, le=60_000)] = 20_000,
     ) -> list[SearchHit]:
         """Search the web. Returns a list of {title, url, snippet}, best first.
 

@@ -19,7 +19,9 @@ following. `ptc.testing.JOURNAL_CHECKS` and `JOURNAL_PROCESS_CHECKS` check it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import field
+from itertools import count
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from .._dataclass import dataclass
@@ -66,6 +68,8 @@ class Lease:
     """Number of the run in its journal."""
     epoch: int
     """Fencing token: counts the acquisitions of the run, from 1."""
+    positions: Iterator[int] = field(default_factory=lambda: count(1), compare=False, repr=False)
+    """Numbers of the messages to its worker that are recorded next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,6 @@ class Claim:
     """Its row before it was taken; None: the run was deleted."""
     lease: Lease | None = None
     """Its lease. None: it has ended, another process executes it, or it was started too often."""
-    position: int = 0
-    """Number of its recorded messages."""
     damage: str = ""
     """Reason why its row cannot be read; it has no `run` and no lease then."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ..errors import BusyRunError
 from ._journal import Entry, Lease, RunRow
 from ._leases import Leases
@@ -18,7 +16,6 @@ class RunWrites:
 
     def __init__(self, store: BatchStore) -> None:
         """Start the thread, which commits to `store`."""
-        self._positions: dict[int, int] = {}
         self._leases = Leases()
         self._writer = Writer(store, self._leases)
 
@@ -30,13 +27,12 @@ class RunWrites:
             msg = f"run {run.run_id!r} is being executed by this session; wait for its end"
             raise BusyRunError(msg)
         self._leases.clear_failure(lease)
-        self._hold(lease, 0)
+        self._hold(lease)
         self._writer.put(lease, "start_run", (lease.number, *run_values(run)))
         return lease
 
-    def _hold(self, lease: Lease, position: int) -> None:
-        """Note a lease that was acquired, and the number of recorded messages."""
-        self._positions[lease.number] = position
+    def _hold(self, lease: Lease) -> None:
+        """Note a lease that was acquired."""
         self._leases.held[lease.number] = lease.epoch
 
     def end_run(self, lease: Lease, status: str, result: bytes, at_ms: int) -> None:
@@ -53,13 +49,8 @@ class RunWrites:
 
     def append(self, lease: Lease, entry: Entry) -> None:
         """As `Journal.append`."""
-        next_position = partial(self._next_position, lease.number)
-        for kind, values in entry_writes(lease.number, entry, next_position):
+        for kind, values in entry_writes(lease, entry):
             self._writer.put(lease, kind, values)
-
-    def _next_position(self, run: int) -> int:
-        position = self._positions[run] = self._positions[run] + 1
-        return position
 
     @property
     def behind(self) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -153,8 +154,8 @@ class SqliteJournal(RunWrites):
             # After the transaction, which may have stored that the holder was seen.
             msg = f"run {run_id!r} is being executed by {holder}; wait for its end"
             raise BusyRunError(msg)
-        lease = Lease(run_id, run.number, run.epoch + 1)
-        self._hold(lease, position)
+        lease = Lease(run_id, run.number, run.epoch + 1, count(position + 1))
+        self._hold(lease)
         return lease, (run.status, run.result, run.ended_ms)
 
     def _find_holder(self, run: _State) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ._journal import CallEnd, CallRow, DecisionRow, Entry, EventRow, Lease, RevertRow, RunRow, Tick
@@ -92,21 +92,14 @@ def stored_size(kind: Kind, values: tuple[Any, ...], size_bytes: int) -> int:
     return 0 if is_replaced else size_bytes + _ROW_BYTES
 
 
-def entry_writes(
-    run: int, entry: Entry, next_position: Callable[[], int]
-) -> Iterator[tuple[Kind, tuple[Any, ...]]]:
-    """Convert an entry to writes.
-
-    Args:
-        run: Number of the run.
-        entry: The entry.
-        next_position: Returns the position of the next message to the worker.
-    """
+def entry_writes(lease: Lease, entry: Entry) -> Iterator[tuple[Kind, tuple[Any, ...]]]:
+    """Convert an entry to writes."""
+    run = lease.number
     if isinstance(entry, CallRow):
         *start, end, _ = entry
-        yield "call", (run, *start, *_end_values(entry, end, next_position))
+        yield "call", (run, *start, *_end_values(entry, end, lease))
     elif isinstance(entry, Tick):
-        yield "tick", (run, next_position(), entry.elapsed)
+        yield "tick", (run, next(lease.positions), entry.elapsed)
     elif isinstance(entry, EventRow):
         yield "event", (run, entry.number, entry.kind, entry.at_ms, entry.body)
     elif isinstance(entry, DecisionRow):
@@ -121,14 +114,12 @@ def entry_writes(
         yield "pending", (run, entry.path, *request)
 
 
-def _end_values(
-    call: CallRow, end: CallEnd | None, next_position: Callable[[], int]
-) -> tuple[Any, ...]:
+def _end_values(call: CallRow, end: CallEnd | None, lease: Lease) -> tuple[Any, ...]:
     if end is None:
         nothing = (None,) * 4
         digest = call_digest(call, "started", None, call.partial)
         return ("started", None, call.partial or None, digest, *nothing)
-    position = None if end.elapsed is None else next_position()
+    position = None if end.elapsed is None else next(lease.positions)
     digest = call_digest(call, end.status, end.ok, end.body)
     usage = end.usage or None
     return (end.status, end.ok, end.body, digest, end.at_ms, position, end.elapsed, usage)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 from ..._records._engine_names import family_of
@@ -179,8 +180,8 @@ class ClaimRounds:
             return
         taken = Counter(tenant_of(job.entrypoint) for job in jobs)
         stale = Counter[str]()
-        for name, (_, count, _) in demand.items():
-            stale[tenant_of(name)] += count
+        for name, (_, stalled, _) in demand.items():
+            stale[tenant_of(name)] += stalled
         spent = {
             name: tokens - max(0, taken[name] - stale[name])
             for name, tokens in rated.items()
@@ -209,8 +210,8 @@ class ClaimRounds:
             position = 0
             if status != "queued":
                 position = await connection.fetchval(POSITION, number)
-            lease = Lease(run.run_id, number, epoch)
-            claims.append(_claim_of(job, replace(run, status=status), lease, position))
+            lease = Lease(run.run_id, number, epoch, count(position + 1))
+            claims.append(_claim_of(job, replace(run, status=status), lease))
         if damaged:
             await connection.execute(sql.GIVE_UP, damaged, self._worker)
         if by_run:
@@ -262,10 +263,8 @@ def tenant_of(entrypoint: str) -> str:
     return entrypoint.rpartition("/")[0]
 
 
-def _claim_of(
-    job: Any, run: RunRow | str | None, lease: Lease | None = None, position: int = 0
-) -> Claim:
+def _claim_of(job: Any, run: RunRow | str | None, lease: Lease | None = None) -> Claim:
     """Build a claim; `run` may be the reason why its row cannot be read."""
     row, damage = (None, run) if isinstance(run, str) else (run, "")
     tenant, run_id = tenant_of(job.entrypoint), (job.payload or b"").decode(errors="replace")
-    return Claim(job.id, run_id, tenant, job.attempts, row, lease, position, damage)
+    return Claim(job.id, run_id, tenant, job.attempts, row, lease, damage)

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from itertools import count
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -208,8 +209,9 @@ class PostgresJournal(RunWrites):
                 is_mine = owner == self.worker and number not in self._leases.held
                 if is_mine and seen == [epoch - 1] and revision == run.revision + 1:
                     # The connection was lost after the commit.
-                    self._hold(Lease(run.run_id, number, epoch), 0)
-                    return Lease(run.run_id, number, epoch)
+                    lease = Lease(run.run_id, number, epoch)
+                    self._hold(lease)
+                    return lease
                 if (alive and not is_mine) or revision != run.revision:
                     raise await self._why_busy(connection, run.run_id)
                 require_revisable(run, status, rolled_back_ms)
@@ -224,7 +226,7 @@ class PostgresJournal(RunWrites):
                 if status == "cancelled":
                     await connection.execute(NO_CANCEL, [run.run_id])
             lease = Lease(run.run_id, number, epoch)
-            self._hold(lease, 0)
+            self._hold(lease)
             return lease
 
         return await self._call(lambda: self._alone(run.run_id, revise), undo=self.release)
@@ -254,8 +256,9 @@ class PostgresJournal(RunWrites):
             number, epoch = row
             self._notifications.note([number])
             # Positions continue after the recorded messages.
-            lease = Lease(run_id, number, epoch)
-            self._hold(lease, await connection.fetchval(POSITION, number))
+            position = await connection.fetchval(POSITION, number)
+            lease = Lease(run_id, number, epoch, count(position + 1))
+            self._hold(lease)
             return lease
 
         return await self._alone(run_id, acquire)

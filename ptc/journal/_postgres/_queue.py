@@ -52,7 +52,7 @@ class PostgresQueue:
         lease_seconds: float,
         *,
         call: Callable[..., Awaitable[Any]],
-        hold: Callable[[Lease, int], None],
+        hold: Callable[[Lease], None],
         held: Callable[[], Collection[int]],
     ) -> None:
         """Prepare the queue; nothing is read.
@@ -237,7 +237,7 @@ class PostgresQueue:
         claims: Sequence[Claim] = await self._run(take)
         for claim in claims:
             if claim.lease is not None:
-                self._hold(claim.lease, claim.position)
+                self._hold(claim.lease)
         return claims
 
     async def finish(self, claims: Sequence[Claim]) -> None:

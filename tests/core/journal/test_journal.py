@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import shutil
 import sqlite3
 import sys
 import threading
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -211,6 +213,28 @@ async def test_holder_of_a_lost_lease_cannot_write(journal: SqliteJournal, file:
         await journal.barrier(lease)
     found = await journal.load("r1")
     assert (found.run.status, len(found.deliveries)) == ("running", 3)
+
+
+async def test_run_that_has_ended_leaves_nothing_in_memory(journal: SqliteJournal) -> None:
+    async def record(first: int, runs: int) -> None:
+        for number in range(first, first + runs):
+            lease = journal.start_run(run_row(f"r{number}"))
+            journal.append(lease, Tick(0.5))
+            if number % 2:
+                journal.end_run(lease, "completed", b"{}", 9)
+            else:
+                journal.release(lease)
+        await journal.barrier(lease)
+
+    tracemalloc.start()
+    try:
+        await record(0, 1_000)
+        before = tracemalloc.get_traced_memory()[0]
+        await record(1_000, 1_000)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 20_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_first_decision_is_final_and_durable(journal: SqliteJournal, file: Path) -> None:

@@ -253,26 +253,30 @@ class Writer:
                 self._hurry.wait(_LINGER_SECONDS)
             self._wake.clear()
             self._hurry.clear()
-            # Before the batch: the writes that they wait for were queued before them.
-            barriers = [self._barriers.popleft() for _ in range(len(self._barriers))]
-            requests = [self._requests.popleft() for _ in range(len(self._requests))]
-            batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            try:
-                self._commit(batch, [lease for lease, _ in barriers])
-                self._failure = None
-            except JournalError as error:
-                self._failure = error
-                _log.error("runs are not recorded: %s", error)
-                # Rows before a barrier may have been stored, but are not known to be durable.
-                for lease in (*(write.lease for write in batch), *(lease for lease, _ in barriers)):
-                    self._leases.fail(lease, error)
-            self._written_bytes += sum([write.size_bytes for write in batch])
-            for _, signal in barriers:
-                signal.set()
-            for request in requests:
-                request.run(self._failure)
+            self._write_queue()
             if self._closing and not self._queue:
                 return
+
+    def _write_queue(self) -> None:
+        """Commit what is queued. A function of its own: nothing holds a batch afterwards."""
+        # Before the batch: the writes that they wait for were queued before them.
+        barriers = [self._barriers.popleft() for _ in range(len(self._barriers))]
+        requests = [self._requests.popleft() for _ in range(len(self._requests))]
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        try:
+            self._commit(batch, [lease for lease, _ in barriers])
+            self._failure = None
+        except JournalError as error:
+            self._failure = error
+            _log.error("runs are not recorded: %s", error)
+            # Rows before a barrier may have been stored, but are not known to be durable.
+            for lease in (*(write.lease for write in batch), *(lease for lease, _ in barriers)):
+                self._leases.fail(lease, error)
+        self._written_bytes += sum([write.size_bytes for write in batch])
+        for _, signal in barriers:
+            signal.set()
+        for request in requests:
+            request.run(self._failure)
 
     def _commit(self, batch: Sequence[Write], waiting: Sequence[Lease]) -> None:
         durable = bool(waiting) or self._closing

@@ -129,7 +129,7 @@ def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
         set_limits(_STATIC_LIMITS)
         _drop_privileges(notes)
         if start is not None:
-            restorer = _start_restorer(notes, start)
+            restorer = _start_restorer(notes, *start)
         closed = empty_root and "net" in namespaces
         abi, masks = _restrict_files(notes, closed=closed, required=isolation == JAIL)
     wire_fd = 4 if control_fd == 3 else 3
@@ -156,8 +156,8 @@ def _enter(isolation: str, control_fd: int, restore: str) -> ZygoteJail:
     )
 
 
-def _prepare_restorer(mode: str) -> Callable[[], Restorer]:
-    """Open /proc and return the function that starts the restorer, a module that is loaded."""
+def _prepare_restorer(mode: str) -> tuple[int, Callable[[], Restorer]]:
+    """Open /proc; return it, and the function that starts the restorer, a module that is loaded."""
     from .restore._restorer import start_restorer
 
     descriptor = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -166,12 +166,24 @@ def _prepare_restorer(mode: str) -> Callable[[], Restorer]:
         proc = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD)
     finally:
         os.close(descriptor)
-    return partial(start_restorer, proc, verify=mode == "2")
+    return proc, partial(start_restorer, proc, verify=mode == "2")
 
 
-def _start_restorer(notes: dict[str, str], start: Callable[[], Restorer]) -> Restorer | None:
-    """Start the restorer; record why there is none."""
+def _start_restorer(
+    notes: dict[str, str], proc: int, start: Callable[[], Restorer]
+) -> Restorer | None:
+    """Start the restorer; record why there is none.
+
+    It may open the files of /proc and nothing else, and neither trace nor read the memory of other
+    processes than the workers. Landlock allows a process to trace those that are confined by its
+    own layers and more: so the zygote takes this layer, too, and adds its own (`_restrict_files`)
+    once the restorer is started. Linux ``Documentation/userspace-api/landlock.rst``, "Ptrace
+    restrictions".
+    """
+    grants = [(proc, _landlock.READ | _landlock.WRITE_FILE)]
     try:
+        if "landlock" not in notes:
+            _landlock.restrict_except(_landlock.abi(), grants, network=False)
         return start()
     except OSError as error:
         notes["restore"] = str(error)

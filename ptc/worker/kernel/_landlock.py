@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 import struct
+from collections.abc import Sequence
 
 from . import _libc
 
@@ -61,7 +62,9 @@ def restrict(version: int) -> tuple[int, int, int]:
     return masks
 
 
-def restrict_except(version: int, grants: list[tuple[bytes, int]], *, network: bool) -> None:
+def restrict_except(
+    version: int, grants: Sequence[tuple[bytes | int, int]], *, network: bool
+) -> None:
     """Deny every right except `grants` to this process and its children, permanently.
 
     Requires no_new_privs. Signals to processes outside the domain and abstract unix sockets are
@@ -69,8 +72,8 @@ def restrict_except(version: int, grants: list[tuple[bytes, int]], *, network: b
 
     Args:
         version: Result of `abi`.
-        grants: Paths, each with the rights to it and everything beneath it. Rights that the version
-            does not know, and paths that do not exist, are ignored.
+        grants: Paths or descriptors, each with the rights to it and everything beneath it. Rights
+            that the version does not know, and paths that do not exist, are ignored.
         network: True: do not restrict TCP.
 
     Raises:
@@ -86,9 +89,9 @@ def restrict_except(version: int, grants: list[tuple[bytes, int]], *, network: b
         os.close(ruleset)
 
 
-def _grant(ruleset: int, path: bytes, rights: int) -> None:
+def _grant(ruleset: int, path: bytes | int, rights: int) -> None:
     try:
-        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        beneath = os.dup(path) if isinstance(path, int) else os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
     try:

@@ -2,6 +2,8 @@
 
 Rule 1: it never runs a script, and holds no descriptor of the host but the socket of its requests.
     tests/worker/restore/test_restorer.py::test_restorer_holds_no_file_of_the_host
+    Landlock keeps it from all files but those of /proc, and from other processes (`_jail`).
+    tests/worker/restore/test_restorer.py::test_restorer_reaches_no_process_but_the_workers
 Rule 2: a worker that is not certainly as it was is killed; the zygote reports its exit as any
     other. tests/worker/restore/test_hostile_runs.py
 Rule 3: if it ends, the kernel kills the workers that it traces.

@@ -6,7 +6,9 @@ import logging
 import os
 import platform
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,13 @@ import pytest
 
 from ptc import BlockingSession, Session, UsageError
 from ptc._workers import _zygote
+from ptc.worker._inheritance import NOBODY
+from ptc.worker.kernel import _landlock
 from tests.core.pools import pool_of
-from tests.worker.restore.hostile import attacked, children, worker_pids
+from tests.core.zygotes import start_zygotes_through
+from tests.worker.restore.hostile import Attack, attacked, children, worker_pids
+
+PRYING_ZYGOTE = Path(__file__).with_name("prying_zygote.py")
 
 pytestmark = [
     pytest.mark.anyio,
@@ -63,6 +70,45 @@ async def test_restorer_holds_no_file_of_the_host() -> None:
         files = {kind for kind in kinds if not kind.startswith("/proc")}
         assert files <= {"socket", "anon_inode"}
         assert Path(f"/proc/{pid}/environ").read_bytes() in {b"", b"PYTHONHASHSEED=0\0"}
+
+
+FORBIDDEN = (
+    "reads memory",
+    "writes memory",
+    "reads its environment",
+    "leaves by its root",
+    "leaves by its folder",
+    "opens its program",
+    "traces",
+)
+"""Attempts of `prying_zygote.py` on a process of the same user."""
+
+
+@pytest.fixture
+def other_process() -> Iterator[int]:
+    """A process of the user that a zygote has: one started by root becomes nobody."""
+    user = NOBODY if os.geteuid() == 0 else None
+    with subprocess.Popen(["sleep", "60"], cwd="/", user=user, group=user) as process:
+        yield process.pid
+        process.kill()
+
+
+@pytest.mark.parametrize("layer", ["on", "off"])
+async def test_restorer_reaches_no_process_but_the_workers(
+    layer: str, other_process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not _landlock.abi():
+        pytest.skip("this kernel has no Landlock")
+    start_zygotes_through(monkeypatch, PRYING_ZYGOTE, str(other_process), layer)
+    async with Session(toolsets=(), workers=1, reuse_workers=True) as session:
+        attack = Attack(session)
+        assert (await session.program(source="1 + 1")).value == 2
+        await attack.settle()
+        counts = attack.counts()
+    assert counts["lists processes"] == 1
+    assert counts["restored"] == 1
+    could = {name for name in FORBIDDEN if name in counts}
+    assert could == (set() if layer == "on" else set(FORBIDDEN))
 
 
 async def test_workers_are_forked_where_they_cannot_be_restored(

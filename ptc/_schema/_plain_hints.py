@@ -123,7 +123,7 @@ def _is_plain_field(each: Field[Any], hint: Any, depth: int) -> bool:
 
 def _fits(kind: Any, metadata: Any) -> bool:
     """True if `metadata` only describes values of `kind`, or has bounds that fit them."""
-    if type(metadata) is Bounds:  # of a built-in tool, whose schema tests derive
+    if type(metadata) is Bounds:  # of a built-in tool; the tests derive its schema
         return True
     if type(metadata) is not fields.FieldInfo:
         return False

@@ -162,27 +162,29 @@ def _zones() -> Mapping[str, bytes]:
     """Read every zone file, because the jail can open none later. About 0.5 MB."""
     found: dict[str, bytes] = {}
     for root in zoneinfo.TZPATH:
-        if os.path.isdir(root):
-            _read_zones(root, "", found)
+        _read_zones(root, "", found)
     return found or _zones_of_package()
 
 
 def _read_zones(folder: str, prefix: str, found: dict[str, bytes]) -> None:
     # A part of the start of every session: with `os.walk` and `open` it takes three times as long.
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            key = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if key not in ("posix", "right"):
-                    _read_zones(entry.path, f"{key}/", found)
-            elif key not in found and entry.is_file():
-                fd = os.open(entry.path, os.O_RDONLY)
-                try:
-                    content = os.read(fd, _ZONE_BYTES)
-                finally:
-                    os.close(fd)
-                if content.startswith(b"TZif"):
-                    found[key] = content
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:  # most of the folders in the search path do not exist
+        return
+    for entry in entries:
+        key = prefix + entry.name
+        if entry.is_dir(follow_symlinks=False):
+            if key not in ("posix", "right"):
+                _read_zones(entry.path, f"{key}/", found)
+        elif key not in found and entry.is_file():
+            fd = os.open(entry.path, os.O_RDONLY)
+            try:
+                content = os.read(fd, _ZONE_BYTES)
+            finally:
+                os.close(fd)
+            if content.startswith(b"TZif"):
+                found[key] = content
 
 
 def _zones_of_package() -> dict[str, bytes]:

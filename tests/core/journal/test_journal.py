@@ -218,14 +218,14 @@ async def test_holder_of_a_lost_lease_cannot_write(journal: SqliteJournal, file:
 async def test_runs_that_have_ended_leave_nothing_in_memory(journal: SqliteJournal) -> None:
     async def record(first: int, last: int, most_bytes: int) -> None:
         """Record runs, and wait until no more than that many bytes are in use."""
-        for number in range(first, last):
-            lease = journal.start_run(run_row(f"r{number}"))
+        leases = (journal.start_run(run_row(f"r{number}")) for number in range(first, last))
+        for lease in leases:
             journal.append(lease, Tick(0.5))
-            if number % 2:
+            if lease.number % 2:
                 journal.end_run(lease, "completed", b"{}", 9)
             else:
                 journal.release(lease)
-        await journal.barrier(lease)
+        await journal.barrier(journal.start_run(run_row(f"last of {last}")))
         with anyio.fail_after(5):
             while gc.collect() or tracemalloc.get_traced_memory()[0] > most_bytes:
                 await anyio.sleep(0.01)

@@ -66,9 +66,11 @@ def main() -> None:
 
     _restorer._Server.serve = pry  # type: ignore[assignment, method-assign]
     # Namespaces would refuse most of it, too; not every machine has them.
-    vars(_namespaces)["unshare"] = lambda: dict.fromkeys(_namespaces.CLONE_FLAGS, "off for a test")
+    _namespaces.__dict__["unshare"] = lambda: dict.fromkeys(
+        _namespaces.CLONE_FLAGS, "off for a test"
+    )
     if LAYER == "off":
-        vars(_landlock)["restrict_except"] = lambda *_, **_options: None
+        _landlock.__dict__["restrict_except"] = lambda *_, **_options: None
     del sys.modules["ssl"]
     del sys.path[-len(folders) :]
     runpy.run_path(ENTRY, run_name="__main__")

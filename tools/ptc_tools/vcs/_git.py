@@ -46,8 +46,6 @@ DEFAULT_LIMIT = 50
 MAX_LIMIT = 10_000
 _TIMEOUT_MS = 60_000
 _MAX_NAME = 1_024
-_MAX_PATH = 4_096
-_MAX_PATHS = 100
 
 _SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -132,14 +130,10 @@ def git_tool(
             ctx: ToolContext,
             command: GitWrite,
             repo: str = ".",
-            ref: Annotated[str, Bounds(min_length=1, max_length=_MAX_NAME)] | None = None,
-            paths: Annotated[
-                list[Annotated[str, Bounds(min_length=1, max_length=_MAX_PATH)]],
-                Bounds(max_length=_MAX_PATHS),
-            ]
-            | None = None,
-            limit: Annotated[int, Bounds(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
-            skip: Annotated[int, Bounds(ge=0)] = 0,
+            ref: _Name | None = None,
+            paths: _Paths | None = None,
+            limit: _Limit = DEFAULT_LIMIT,
+            skip: _Skip = 0,
             staged: bool = False,
             patch: bool = True,
             all: bool = False,
@@ -182,14 +176,10 @@ def git_tool(
         ctx: ToolContext,
         command: GitRead,
         repo: str = ".",
-        ref: Annotated[str, Bounds(min_length=1, max_length=_MAX_NAME)] | None = None,
-        paths: Annotated[
-            list[Annotated[str, Bounds(min_length=1, max_length=_MAX_PATH)]],
-            Bounds(max_length=_MAX_PATHS),
-        ]
-        | None = None,
-        limit: Annotated[int, Bounds(ge=1, le=MAX_LIMIT)] = DEFAULT_LIMIT,
-        skip: Annotated[int, Bounds(ge=0)] = 0,
+        ref: _Name | None = None,
+        paths: _Paths | None = None,
+        limit: _Limit = DEFAULT_LIMIT,
+        skip: _Skip = 0,
         staged: bool = False,
         patch: bool = True,
         all: bool = False,
@@ -220,6 +210,14 @@ def git_tool(
         )  # fmt: skip
 
     return git_reading
+
+
+_Name = Annotated[str, Bounds(min_length=1, max_length=_MAX_NAME)]
+_Paths = Annotated[
+    list[Annotated[str, Bounds(min_length=1, max_length=4_096)]], Bounds(max_length=100)
+]
+_Limit = Annotated[int, Bounds(ge=1, le=MAX_LIMIT)]
+_Skip = Annotated[int, Bounds(ge=0)]
 
 
 def _author(author: str | None) -> tuple[str, str]:

@@ -31,13 +31,13 @@ from ..journal._journal import (
     EventCount,
     EventRow,
     Journal,
-    Lease,
     PendingKind,
     PendingRow,
     RunRecord,
     Tick,
     UsedDecision,
 )
+from ..journal._lease import Lease
 from ._call import OpenCall
 from ._earlier import EarlierCalls
 from ._nested import NestedCalls

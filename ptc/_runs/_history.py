@@ -21,7 +21,8 @@ from .._tools._tool import Tool
 from .._workers._choose import require_same_engine
 from ..errors import UsageError
 from ..journal._documents import Documents
-from ..journal._journal import DecisionRow, EventRow, Journal, Lease, PendingKind, RunRecord, RunRow
+from ..journal._journal import DecisionRow, EventRow, Journal, PendingKind, RunRecord, RunRow
+from ..journal._lease import Lease
 from ..journal._run_lists import RunPage
 from ..journal._viewers import Viewers
 from ._decided import describe_decision, validate_decider

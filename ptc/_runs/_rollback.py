@@ -31,7 +31,8 @@ from .._tools._environment import Environment
 from .._tools._revert import Effect
 from .._tools._tool import Tool
 from ..errors import ToolError, UsageError
-from ..journal._journal import CallRow, Journal, Lease, RevertRow, RevertStatus, RunRecord
+from ..journal._journal import CallRow, Journal, RevertRow, RevertStatus, RunRecord
+from ..journal._lease import Lease
 from ._revisions import load_earlier, with_earlier_effects
 
 __all__ = ["Reverted", "Rollback", "RollbackStatus", "load_effects", "plan_rollback", "roll_back"]

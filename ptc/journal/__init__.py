@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ._journal import EventCount as EventCount
     from ._journal import EventRow as EventRow
     from ._journal import Journal as Journal
-    from ._journal import Lease as Lease
     from ._journal import PendingRow as PendingRow
     from ._journal import RevertRow as RevertRow
     from ._journal import RunRecord as RunRecord
     from ._journal import RunRow as RunRow
     from ._journal import Tick as Tick
     from ._journal import UsedDecision as UsedDecision
+    from ._lease import Lease as Lease
     from ._open import open_journal as open_journal
     from ._run_lists import EndedRun as EndedRun
     from ._run_lists import RunPage as RunPage
@@ -75,7 +75,6 @@ __getattr__, __dir__ = lazy_exports(
             "EventCount",
             "EventRow",
             "Journal",
-            "Lease",
             "PendingRow",
             "RevertRow",
             "RunRecord",
@@ -83,6 +82,7 @@ __getattr__, __dir__ = lazy_exports(
             "Tick",
             "UsedDecision",
         ],
+        "_lease": ["Lease"],
         "_open": ["open_journal"],
         "_run_lists": ["EndedRun", "RunPage", "RunQuery", "RunSummary"],
     },

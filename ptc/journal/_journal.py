@@ -19,14 +19,13 @@ following. `ptc.testing.JOURNAL_CHECKS` and `JOURNAL_PROCESS_CHECKS` check it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field
-from itertools import count
+from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from .._dataclass import dataclass
 from .._records._result import CallStatus
 from ._documents import Documents
+from ._lease import Lease
 from ._run_lists import NEWEST_RUNS, EndedRun, RunPage, RunQuery
 
 __all__ = [
@@ -40,7 +39,6 @@ __all__ = [
     "EventCount",
     "EventRow",
     "Journal",
-    "Lease",
     "PendingKind",
     "PendingRow",
     "RevertRow",
@@ -57,19 +55,6 @@ REPLAYABLE: Final = (
 """Statuses of a run that its own script can continue: nothing in its record makes it stop."""
 REVISABLE: Final = (*REPLAYABLE, "failed", "dead")
 """Statuses of a run that another script can continue."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """The exclusive right to write to a run, until another process acquires it."""
-
-    run_id: str
-    number: int
-    """Number of the run in its journal."""
-    epoch: int
-    """Fencing token: counts the acquisitions of the run, from 1."""
-    positions: Iterator[int] = field(default_factory=lambda: count(1), compare=False, repr=False)
-    """Numbers of the messages to its worker that are recorded next."""
 
 
 @dataclass(frozen=True, slots=True)

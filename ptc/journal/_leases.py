@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import JournalError, LeaseLostError
-from ._journal import Lease
+from ._lease import Lease
 
 __all__ = ["Leases"]
 

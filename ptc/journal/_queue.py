@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from .._dataclass import dataclass
-from ._journal import Lease, RunRow
+from ._journal import RunRow
+from ._lease import Lease
 
 __all__ = [
     "Claim",

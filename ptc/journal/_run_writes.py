@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import BusyRunError
-from ._journal import Entry, Lease, RunRow
+from ._journal import Entry, RunRow
+from ._lease import Lease
 from ._leases import Leases
 from ._writer import BatchStore, Writer
 from ._writes import entry_writes, run_number, run_values

@@ -29,7 +29,8 @@ from ..errors import BusyRunError, DamagedRunError
 from ._continuable import archived_id, require_replayable, require_revisable
 from ._database import Database
 from ._documents import SqliteDocuments
-from ._journal import DecisionRow, EventRow, Lease, PendingRow, RunRecord, RunRow
+from ._journal import DecisionRow, EventRow, PendingRow, RunRecord, RunRow
+from ._lease import Lease
 from ._reader import RunReader
 from ._record import build_summary
 from ._retention import delete_oldest, reclaim_space

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import chain, groupby
 
 from ._database import Database
-from ._journal import Lease
+from ._lease import Lease
 from ._leases import Leases
 from ._statements import MANY_CALLS, ROWS_AT_ONCE, SQL
 from ._workers import Workers

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from .._core._reactor import Signal
 from ..errors import JournalError
-from ._journal import Lease
+from ._lease import Lease
 from ._leases import Leases
 from ._writes import ENDS, Kind, Write, size_of, stored_size
 

@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ._journal import CallEnd, CallRow, DecisionRow, Entry, EventRow, Lease, RevertRow, RunRow, Tick
+from ._journal import CallEnd, CallRow, DecisionRow, Entry, EventRow, RevertRow, RunRow, Tick
 from ._journal import UsedDecision as Used
+from ._lease import Lease
 
 __all__ = [
     "Kind",

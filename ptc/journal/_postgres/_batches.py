@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from .._journal import Lease
+from .._lease import Lease
 from .._leases import Leases
 from .._writes import (
     CALL_COLUMNS,

@@ -21,7 +21,8 @@ from typing import Any
 from ..._records._engine_names import family_of
 from ...errors import DamagedRunError
 from .._fair_share import Demand, divide_slots
-from .._journal import Lease, RunRow
+from .._journal import RunRow
+from .._lease import Lease
 from .._queue import Claim
 from .._record import build_run
 from . import _queue_statements as sql

@@ -24,7 +24,8 @@ from ..._core._threads import complete_in_thread
 from ...errors import BusyRunError, JournalError, UsageError
 from .._address import describe_address
 from .._continuable import archived_id, require_replayable, require_revisable
-from .._journal import DecisionRow, EventRow, Lease, PendingRow, RunRecord, RunRow
+from .._journal import DecisionRow, EventRow, PendingRow, RunRecord, RunRow
+from .._lease import Lease
 from .._record import build_summary
 from .._run_lists import NEWEST_RUNS, EndedRun, RunPage, RunQuery, list_runs
 from .._run_writes import RunWrites

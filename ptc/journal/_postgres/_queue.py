@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from ...errors import QueueFullError
-from .._journal import Lease
+from .._lease import Lease
 from .._queue import (
     Claim,
     QueueStatus,

@@ -14,7 +14,8 @@ import pytest
 
 from ptc import ApprovalRequest, Decision, Limits, RunResult, Session
 from ptc.journal import _sqlite
-from ptc.journal._journal import Entry, Lease
+from ptc.journal._journal import Entry
+from ptc.journal._lease import Lease
 from ptc.journal._sqlite import SqliteJournal
 
 pytestmark = pytest.mark.anyio

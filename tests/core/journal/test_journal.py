@@ -29,16 +29,8 @@ from ptc.errors import (
     LeaseLostError,
     UnknownRunError,
 )
-from ptc.journal._journal import (
-    CallEnd,
-    CallRow,
-    DecisionRow,
-    Delivery,
-    Lease,
-    PendingRow,
-    RunRow,
-    Tick,
-)
+from ptc.journal._journal import CallEnd, CallRow, DecisionRow, Delivery, PendingRow, RunRow, Tick
+from ptc.journal._lease import Lease
 from ptc.journal._sqlite import SqliteJournal
 from ptc.journal._tables import SCHEMA_VERSION
 

@@ -25,7 +25,7 @@ from ptc import (
     define_tool,
     tool,
 )
-from ptc.journal._journal import Lease
+from ptc.journal._lease import Lease
 from ptc.journal._sqlite import SqliteJournal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.shared_zygote]

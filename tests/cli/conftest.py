@@ -191,6 +191,8 @@ def environment(site: Path) -> dict[str, str]:
         "PYTHONPATH": f"{site}{os.pathsep}{REPOSITORY}",
         "LANG": "C.UTF-8",
         "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
+        # The interpreter that was compiled for the tests is there, if one was.
+        **{name: os.environ[name] for name in ("XDG_CACHE_HOME",) if name in os.environ},
     }
 
 

@@ -291,7 +291,8 @@ async def test_flood_of_stops_delays_no_other_worker() -> None:
 
 @pytest.mark.slow
 async def test_limit_of_cpu_time_moves_on_with_each_run() -> None:
-    code = "n = 0\nfor _ in range(8_000_000):\n    n += 1\nn"
+    # Far below the limit on a slow machine, and 25 of it above the limit on a fast one.
+    code = "n = 0\nfor _ in range(2_500_000):\n    n += 1\nn"
     limits = Limits(max_cpu_ms=1_000)
     async with attacked(limits=limits, ceiling=limits) as attack:
         for _ in range(25):

@@ -255,7 +255,7 @@ class Pool:
             self._waiting.close(_CLOSED)
             for worker in list(self._workers.values()):
                 worker.hang_up()
-            if self._workers and self._zygote is not None and self._zygote.alive:
+            if self._any_forked and self._zygote is not None and self._zygote.alive:
                 self._empty = anyio.Event()
                 with anyio.move_on_after(_CLOSE_SECONDS, shield=True):
                     await self._empty.wait()
@@ -432,8 +432,13 @@ class Pool:
         elif self._restores:
             self.reactor.call_later(0, self._refill)  # it will not come back
         worker.record_exit(how)
-        if not self._workers and self._empty is not None:
+        if self._empty is not None and not self._any_forked:
             self._empty.set()
+
+    @property
+    def _any_forked(self) -> bool:
+        """True if a worker may be alive. One that was only requested dies with its zygote."""
+        return any(worker.killable for worker in self._workers.values())
 
     def _fork_failed(self, memory_bytes: int, reason: str) -> None:
         self._failed += 1

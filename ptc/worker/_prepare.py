@@ -9,21 +9,26 @@ from collections.abc import Sequence
 
 from ._loop import forbid_other_loops
 from ._modules._console import STDOUT
+from ._placement import gather_executed_code
 from ._runtime import Runtime
 from ._seal import seal
 
 __all__ = ["prepare_runtime", "redirect_output"]
 
-_PREPARATIONS = 8
-"""CPython specialises code in place after about eight runs. Code specialised in a worker costs the
-copy of a page."""
+_PREPARATIONS = 8 if sys.version_info < (3, 12) else 3
+"""CPython specialises code in place after about eight runs before 3.12, after two later. Code
+specialised in a worker costs the copy of a page."""
 _COLLECT_AFTER = 10_000
 """Allocations after which a worker collects cycles. CPython's 700 suit a long-lived process; here
 garbage vanishes with the worker, and the memory limit applies."""
 
 
-def prepare_runtime(packages: Sequence[str]) -> Runtime:
+def prepare_runtime(packages: Sequence[str], *, forks: bool = False) -> Runtime:
     """Import what scripts may use, seal the interpreter and return the runtime.
+
+    Args:
+        packages: Names of packages that scripts may import in addition.
+        forks: True if workers are forked from this process, see `_placement`.
 
     Raises:
         PackageError: If one of `packages` cannot be imported.
@@ -31,7 +36,10 @@ def prepare_runtime(packages: Sequence[str]) -> Runtime:
     """
     runtime = Runtime(packages)
     # Twice: first to load and specialise, then to create lasting objects on frozen types.
-    runtime.prepare()
+    if forks:
+        gather_executed_code(runtime.prepare)
+    else:
+        runtime.prepare()
     seal()
     runtime.prepare(_PREPARATIONS)
     forbid_other_loops()

@@ -40,6 +40,7 @@ from ._jail import enter_zygote_jail
 from ._layers import Layer, require_layers
 from ._listener import read_stopped_call
 from ._packages import PackageError, close_files
+from ._placement import use_up_holes
 from ._prepare import prepare_runtime, redirect_output
 from ._probe import probe_layers
 from ._runtime import Runtime
@@ -66,8 +67,8 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
         # Before the modules of the library are prepared for scripts. Not otherwise: it takes time.
         from .restore import _restorer  # noqa: F401  # imported again in the jail
     try:
-        runtime = prepare_runtime(packages)
-        make_heap_immortal()
+        runtime = prepare_runtime(packages, forks=True)
+        use_up_holes()
         jail = enter_zygote_jail(isolation, control.fileno(), restore)
         layers = probe_layers(jail)
         require_layers(layers)
@@ -142,31 +143,45 @@ class _Server:
         self._by_listener: dict[int, _WorkerProcess] = {}
         self._own_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._poll = select.poll()
+        self._listeners = self._restorer = -1
+        self._immortal = False
 
     def serve(self) -> None:
         """Serve until the control socket closes, then exit; the workers die with this process."""
-        control = self._control.fileno()
-        listener_socket = self._jail.listener_socket
-        listeners = -1 if listener_socket is None else listener_socket.fileno()
-        self._poll.register(control, select.POLLIN)
-        restorer = -1
+        self._poll.register(self._control, select.POLLIN)
+        if self._jail.listener_socket is not None:
+            self._listeners = self._jail.listener_socket.fileno()
+            self._poll.register(self._listeners, select.POLLIN)
         if self._jail.restorer is not None:
-            restorer = os.pidfd_open(self._jail.restorer.pid)
-            self._poll.register(restorer, select.POLLIN)
-        if listeners >= 0:
-            self._poll.register(listeners, select.POLLIN)
+            self._restorer = os.pidfd_open(self._jail.restorer.pid)
+            self._poll.register(self._restorer, select.POLLIN)
+            self._make_immortal()  # first, since a worker serves many runs
         while True:
-            for fd, events in self._poll.poll():
-                if fd == control:
-                    self._request()
-                elif fd == listeners:
-                    self._take_listener()
-                elif fd in self._by_listener:
-                    self._handle_stopped_call(self._by_listener[fd], events)
-                elif fd in self._by_pidfd:
-                    self._reap(self._by_pidfd[fd])
-                elif fd == restorer:
-                    os._exit(1)  # its workers died with it
+            self._handle(self._poll.poll())
+            if self._by_pid and not self._immortal:
+                # The first result did not wait for it.
+                self._make_immortal()
+
+    def _make_immortal(self) -> None:
+        """Make the heap immortal; fork no worker meanwhile, since it would copy more pages."""
+        self._immortal = True
+        self._poll.modify(self._control, 0)  # reported when it is closed, too
+        for _ in make_heap_immortal():
+            self._handle(self._poll.poll(0))
+        self._poll.modify(self._control, select.POLLIN)
+
+    def _handle(self, ready: list[tuple[int, int]]) -> None:
+        for fd, events in ready:
+            if fd == self._control.fileno():
+                self._request()
+            elif fd == self._listeners:
+                self._take_listener()
+            elif fd in self._by_listener:
+                self._handle_stopped_call(self._by_listener[fd], events)
+            elif fd in self._by_pidfd:
+                self._reap(self._by_pidfd[fd])
+            elif fd == self._restorer:
+                os._exit(1)  # its workers died with it
 
     def _request(self) -> None:
         size = array.array("i").itemsize

@@ -11,8 +11,8 @@ Rule 2: it changes no behaviour. An immortal object is never freed and so never 
     objects belonged to the zygote, and a worker exits without finalizing anything. An object that a
     script creates is counted and freed as ever (test_objects_of_a_script_are_freed_as_before).
 
-Writing counts is safe here and nowhere else: the process has one thread, no script exists yet, and
-it ends with ``os._exit``, so the interpreter never frees its heap.
+Writing counts is safe here and nowhere else: the process has one thread, executes no script, and
+ends with ``os._exit``, so the interpreter never frees its heap.
 """
 
 from __future__ import annotations

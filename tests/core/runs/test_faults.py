@@ -481,6 +481,25 @@ async def test_unresponsive_zygote_is_reported(
 # --- the session is closed -------------------------------------------------------------------
 
 
+async def test_closing_waits_for_no_worker_that_was_only_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The zygote may be busy: after its first fork it makes its heap immortal.
+    monkeypatch.setattr("ptc._workers._pool._CLOSE_SECONDS", 600)
+    fork = Zygote.fork
+    with anyio.fail_after(20):
+        async with Session(tmp_path, toolsets=(), workers=1) as session:
+
+            def fork_never(zygote: Zygote, *request: int) -> socket.socket:
+                for pid in processes_of(session):
+                    os.kill(pid, signal.SIGSTOP)
+                return fork(zygote, *request)
+
+            monkeypatch.setattr(Zygote, "fork", fork_never)
+            await pool_of(session).hello()
+            assert pool_of(session).live == 1
+
+
 async def test_programs_waiting_when_the_session_closes_raise_session_closed(
     tmp_path: Path,
 ) -> None:

@@ -474,10 +474,8 @@ class Pool:
         self._waiting.wake()
 
     def _discard_workers(self, why: str = "") -> None:
-        self._ready.clear()
-        self._unrehearsed.clear()
-        self._faults.clear()
-        self._unready.clear()
+        for kept in (self._ready, self._unrehearsed, self._faults, self._unready):
+            kept.clear()
         for stop in self._returning.values():
             stop()
         self._returning.clear()

@@ -33,6 +33,8 @@ Include/refcount.h (3.14) on 64-bit builds: the lower half of the word, with the
 _IMMORTAL: Final = 1 << 31
 """Bit of the lower half by which CPython recognizes an immortal object."""
 _NEW_REFERENCES: Final = 7
+_IN_USE: Final = (types.FrameType, types.GeneratorType)
+"""Types that hold variables of the functions that do this."""
 _AT_ONCE: Final = 500
 """Objects per step. After longer lists, malloc places the buffers of workers on other pages."""
 _WordAt: TypeAlias = Callable[[int], ctypes.c_uint32]
@@ -103,11 +105,11 @@ def make_heap_immortal(word_at: _WordAt = ctypes.c_uint32.from_address) -> Itera
 
 
 def _make_immortal(items: list[Any], word_at: _WordAt) -> list[Any]:
-    """Make `items` immortal; return those that were not, without frames, which are in use."""
+    """Make `items` immortal; return those that were not, without those that are in use."""
     count_of, found = sys.getrefcount, []
     # Most are found several times, or are CPython's own immortal objects.
     for item in items:
-        if not count_of(item) & _IMMORTAL and type(item) is not types.FrameType:
+        if not count_of(item) & _IMMORTAL and type(item) not in _IN_USE:
             word_at(id(item)).value = _COUNT
             found.append(item)
     return found

@@ -29,7 +29,9 @@ def test_front_matter_and_text_are_separated() -> None:
         ("---\na: &x [1]\nb: *x\n---\n", "aliases"),
         ("---\na: !!python/object/apply:os.system [id]\n---\n", "not valid YAML"),
         ("---\na: 2026-13-45\n---\n", "not valid YAML"),
-        ("---\na: " + "[" * 5_000 + "\n---\n", "nested over 32 deep"),
+        ("---\na: " + "[" * 100 + "\n---\n", "nested over 32 deep"),
+        # From PyYAML 6.0.4 on, its own scanner refuses it first.
+        ("---\na: " + "[" * 5_000 + "\n---\n", "nested over 32 deep|maximum nesting depth"),
         ("---\n" + "a: 1 #" + "x" * 70_000 + "\n---\n", "characters, over"),
     ],
 )

@@ -49,6 +49,7 @@ def _load(head: str, where: str) -> Any:
 
     # The loader in Python takes seconds for some kilobytes of brackets.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    too_deep = UsageError(f"{where}: the front matter is nested over {_MOST_DEPTH} deep")
     depth = 0
     try:
         for event in yaml.parse(head, loader):
@@ -58,10 +59,12 @@ def _load(head: str, where: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _MOST_DEPTH:
-                raise UsageError(f"{where}: the front matter is nested over {_MOST_DEPTH} deep")
+                raise too_deep
         return yaml.load(head, loader)  # noqa: S506  # a safe loader
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 2}" if mark is not None else ""
         problem = getattr(error, "problem", None) or str(error)
+        if "maximum nesting depth" in problem:  # its scanner's own, from PyYAML 6.0.4 on
+            raise too_deep from None
         raise UsageError(f"{where}{line}: the front matter is not valid YAML: {problem}") from None

@@ -30,8 +30,7 @@ def test_front_matter_and_text_are_separated() -> None:
         ("---\na: !!python/object/apply:os.system [id]\n---\n", "not valid YAML"),
         ("---\na: 2026-13-45\n---\n", "not valid YAML"),
         ("---\na: " + "[" * 100 + "\n---\n", "nested over 32 deep"),
-        # From PyYAML 6.0.4 on, its own scanner refuses it first.
-        ("---\na: " + "[" * 5_000 + "\n---\n", "nested over 32 deep|maximum nesting depth"),
+        ("---\na: " + "[" * 5_000 + "\n---\n", "nested over 32 deep"),
         ("---\n" + "a: 1 #" + "x" * 70_000 + "\n---\n", "characters, over"),
     ],
 )

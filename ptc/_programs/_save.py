@@ -98,7 +98,7 @@ def draft_program(
 
 async def _never(arguments: dict[str, Any]) -> Any:
     """Stand in for the function of a tool that is defined to be checked."""
-    raise NotImplementedError
+    raise NotImplementedError("a tool that is only checked is never called")
 
 
 def _completed(row: RunRow) -> RunResult:

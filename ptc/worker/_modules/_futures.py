@@ -142,7 +142,7 @@ class Executor:
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future:
         """Call ``fn(*args, **kwargs)`` in a thread."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract, and without a text, as in the standard library
 
     def map(
         self, fn: Any, *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1

@@ -144,7 +144,6 @@ class _Server:
         self._own_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._poll = select.poll()
         self._listeners = self._restorer = -1
-        self._immortal = False
 
     def serve(self) -> None:
         """Serve until the control socket closes, then exit; the workers die with this process."""
@@ -155,16 +154,15 @@ class _Server:
         if self._jail.restorer is not None:
             self._restorer = os.pidfd_open(self._jail.restorer.pid)
             self._poll.register(self._restorer, select.POLLIN)
-            self._make_immortal()  # first, since a worker serves many runs
+        else:  # a worker serves one run: the first result need not wait
+            while not self._by_pid:
+                self._handle(self._poll.poll())
+        self._make_immortal()
         while True:
             self._handle(self._poll.poll())
-            if self._by_pid and not self._immortal:
-                # The first result did not wait for it.
-                self._make_immortal()
 
     def _make_immortal(self) -> None:
         """Make the heap immortal; fork no worker meanwhile, since it would copy more pages."""
-        self._immortal = True
         self._poll.modify(self._control, 0)  # reported when it is closed, too
         for _ in make_heap_immortal():
             self._handle(self._poll.poll(0))

@@ -192,7 +192,7 @@ def environment(site: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "XDG_STATE_HOME": os.environ["XDG_STATE_HOME"],
         # The interpreter that was compiled for the tests is there, if one was.
-        **{name: os.environ[name] for name in ("XDG_CACHE_HOME",) if name in os.environ},
+        "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", ""),
     }
 
 

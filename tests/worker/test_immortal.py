@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
 
 import pytest
 
 from ptc.worker._immortal import make_heap_immortal
 
+from .own_process import in_process
+
 needs_immortal_objects = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="no immortal objects before CPython 3.12"
 )
-
-
-def in_process(code: str) -> str:
-    """Return what `code` prints in a process of its own, whose heap may become immortal."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import os\n{code}\nsys.stdout.flush()\nos._exit(0)"],
-        capture_output=True, text=True, check=True, timeout=30,
-    )  # fmt: skip
-    return done.stdout.strip()
 
 
 def test_heap_stays_as_it_is_if_the_reference_count_is_elsewhere() -> None:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 
 from ptc.worker._placement import gather_executed_code
 
+from .own_process import in_process
+
 copies_code = pytest.mark.skipif(
     sys.version_info < (3, 12), reason="code is not copied before CPython 3.12"
 )
-
-
-def in_process(code: str) -> str:
-    """Return what `code` prints in a process of its own, whose memory it may arrange."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True, text=True, check=True, timeout=30,
-    )  # fmt: skip
-    return done.stdout.strip()
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="code is copied from CPython 3.12 on")

@@ -67,7 +67,7 @@ class SessionCalls:
 
     def _submit(self, function: Callable[[], Awaitable[_T]]) -> Future[_T]:
         if self._blocking is not None:
-            return self._blocking._open().start_task_soon(function)
+            return self._blocking._open().submit(function)
         assert self._loop is not None  # checked by the callers  # noqa: S101
         return asyncio.run_coroutine_threadsafe(_await(function), self._loop)
 

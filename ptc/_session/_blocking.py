@@ -10,12 +10,8 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
-from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack, overload
-
-from anyio import CancelScope
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .._calls._scope import AfterSideEffect
 from .._config._session_arguments import ApplicationOptions
@@ -44,6 +40,7 @@ from ._artifacts import ArtifactSource
 from ._blocking_agents import BlockingAgents
 from ._blocking_generation import BlockingGeneration
 from ._blocking_runs import BlockingRuns
+from ._loop_thread import LoopThread
 from ._session import Session
 from ._tool_session import attribute_names
 
@@ -150,7 +147,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
             telemetry=telemetry,
         )
         self._stack = ExitStack()
-        self._portal: BlockingPortal | None = None
+        self._thread: LoopThread | None = None
 
     @classmethod
     def from_config(
@@ -169,13 +166,14 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
             root, config=config, settings=settings, tools=tools, env=env, **options
         )
         made._stack = ExitStack()
-        made._portal = None
+        made._thread = None
         return made
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._portal = stack.enter_context(start_blocking_portal())
-            stack.enter_context(self._portal.wrap_async_context_manager(self._session))
+            thread = stack.enter_context(LoopThread())
+            stack.enter_context(thread.enter(self._session))
+            self._thread = thread
             self._stack = stack.pop_all()
         return self
 
@@ -185,7 +183,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._portal = None
+        self._thread = None
         # With the exception, so that an interrupted call that is still running is cancelled.
         self._stack.__exit__(exc_type, exc, traceback)
 
@@ -403,7 +401,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
 
     @contextmanager
     def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
-        with self._open().wrap_async_context_manager(make()) as events:
+        with self._open().enter(make()) as events:
             yield self._iterate(events)
 
     def _iterate(self, events: Any) -> Iterator[RunEvent]:
@@ -420,47 +418,10 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         Ctrl-C during the wait is raised only after the call has been cancelled and has finished, so
         that no script continues behind the caller's back.
         """
-        portal, call = self._open(), _Call(function)
-        try:
-            value: _T = portal.start_task_soon(call.run).result()
-            return value
-        except BaseException:
-            # The interrupt may come before the task is submitted, when no future exists yet.
-            if portal.call(call.give_up):
-                call.ended.wait()
-            raise
+        return self._open().call(function)
 
-    def _open(self) -> BlockingPortal:
-        if self._portal is None:
+    def _open(self) -> LoopThread:
+        if self._thread is None:
             msg = "the session is not open: use `with BlockingSession(...) as session:`"
             raise SessionClosedError(msg)
-        return self._portal
-
-
-class _Call:
-    """One call of the session's thread, which can be given up from outside at any time."""
-
-    def __init__(self, function: Callable[[], Awaitable[Any]]) -> None:
-        self._function = function
-        self._scope: CancelScope | None = None
-        self._given_up = False
-        self.ended = Event()
-
-    async def run(self) -> Any:
-        """Make the call."""
-        if self._given_up:
-            return None
-        self._scope = CancelScope()
-        try:
-            with self._scope:
-                return await self._function()
-        finally:
-            self.ended.set()
-
-    def give_up(self) -> bool:
-        """Cancel it, whether it has begun or not; True if its end has to be waited for."""
-        self._given_up = True
-        if self._scope is None or self.ended.is_set():
-            return False
-        self._scope.cancel()
-        return True
+        return self._thread

@@ -17,8 +17,6 @@ from ._blocking_iterator import BlockingElementStream, BlockingExtraction
 from ._session import Session
 
 if TYPE_CHECKING:
-    from anyio.from_thread import BlockingPortal
-
     from .._extraction._documents import DocumentSource
     from .._extraction._extraction import Extraction
     from .._extraction._options import ExtractOptions
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from .._generation._generate import Generated
     from .._generation._prompt import Prompt
     from .._generation._question import GenerateOptions
+    from ._loop_thread import LoopThread
 
 __all__ = ["BlockingGeneration"]
 
@@ -41,7 +40,7 @@ class BlockingGeneration(ABC):
     def _wait(self, function: Callable[[], Awaitable[_T]]) -> _T: ...
 
     @abstractmethod
-    def _open(self) -> BlockingPortal: ...
+    def _open(self) -> LoopThread: ...
 
     @overload
     def generate_object(
@@ -103,12 +102,12 @@ class BlockingGeneration(ABC):
     def _stream_elements(
         self, started: AbstractAsyncContextManager[ElementStream[Any]]
     ) -> Iterator[BlockingElementStream[Any]]:
-        with self._open().wrap_async_context_manager(started) as elements:
+        with self._open().enter(started) as elements:
             yield BlockingElementStream(elements, self._wait)
 
     @contextmanager
     def _extract(
         self, started: AbstractAsyncContextManager[Extraction[Any]]
     ) -> Iterator[BlockingExtraction[Any]]:
-        with self._open().wrap_async_context_manager(started) as extraction:
+        with self._open().enter(started) as extraction:
             yield BlockingExtraction(extraction, self._wait)

@@ -274,6 +274,24 @@ def test_tally_never_undercounts_a_value(value: Any) -> None:
     assert found.containers >= count(value)[1]
 
 
+MARKUP = st.text(alphabet='"\\[]{},: a', max_size=12)
+MARKED_UP = st.recursive(
+    MARKUP,
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(MARKUP, inner, max_size=6),
+    max_leaves=30,
+)
+
+
+@given(MARKED_UP, st.sampled_from([None, 1]))
+@settings(deadline=None)
+def test_tally_is_exact_whatever_the_strings_contain(value: Any, indent: int | None) -> None:
+    found = tally(json.dumps(value, indent=indent).encode())
+    values, containers = count(value)
+    assert found.containers == containers
+    # An empty container counts as one with a value.
+    assert values <= found.values <= values + containers
+
+
 def test_text_full_of_brackets_counts_as_one_value() -> None:
     for text in ('a,b,"[{' * 5_000, "\\\\\\" + '",[' * 20_000, ",[" * 10_000 + "\\"):
         assert tally(orjson.dumps([text, text])) == (3, 1), text[:20]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ __all__ = ["CallOutcome", "Occurrence", "Occurrences", "OpenCall"]
 _NO_FILTER = RecordFilter()
 _CACHED_BYTES = 1_024
 """JSON of arguments that is cached until the end of the run; longer JSON is encoded again."""
+_DIGEST_CHARS = 64
 
 
 class CallOutcome(NamedTuple):
@@ -41,8 +43,6 @@ class CallOutcome(NamedTuple):
     error: ToolError | None = None
     reply: ToolResult | None = None
     """Result that the function returned, if it was more than a value."""
-    result_bytes: int = 0
-    """JSON bytes of the value that the script received."""
     cached: bool = False
     """True if the result came from the cache, or from an equal call that ran at the same time."""
     recorded: bool = False
@@ -94,6 +94,8 @@ class OpenCall:
     attempt: int = 0
     """Number of the last attempt; 0: none was made."""
     started: float = 0.0
+    started_ms: int = 0
+    """The same in milliseconds since 1970."""
     ended: float = 0.0
     function_called: bool = True
     """False if the last attempt was cancelled before a thread could call its function."""
@@ -127,6 +129,8 @@ class OpenCall:
     """Results of a direct call's nested effects that must not be repeated, by `chain`; None for an
     unknown outcome. A run has its record instead."""
     outcome: CallOutcome = _STATUS_ONLY["not_started"]
+    result_bytes: int = 0
+    """JSON bytes of the value that the script received."""
 
     record_filter: RecordFilter = _NO_FILTER
     """Redaction of its records."""
@@ -150,7 +154,7 @@ class OpenCall:
     def start(self) -> None:
         """Start the first attempt of this host. Until the call ends, its outcome is unknown."""
         self._set_status("unknown")
-        self.started = time.perf_counter()
+        self.started, self.started_ms = time.perf_counter(), now_ms()
 
     def interrupt(self) -> None:
         """Note that the call was stopped after it had started."""
@@ -232,10 +236,6 @@ class OpenCall:
         """Note that the script receives `error` instead of the result."""
         self._update(error=error)
 
-    def note_size(self, result_bytes: int) -> None:
-        """Note the size of the value that the script receives."""
-        self._update(result_bytes=result_bytes)
-
     def stop_clock(self) -> None:
         """Note the end of the last attempt."""
         if self.started and not self.ended:
@@ -302,18 +302,19 @@ class OpenCall:
         arguments, digest = self.preview()
         outcome, error = self.outcome, self.outcome.error
         started_ms, duration_ms = self._times()
+        above, _, seq = self.path.rpartition(".")
         return CallRecord(
-            seq=self.seq,
+            seq=int(seq),
             tool=self.call.name,
             status=outcome.status,
             arguments=arguments,
             arguments_sha256=digest,
             duration_ms=duration_ms,
-            result_bytes=outcome.result_bytes,
+            result_bytes=self.result_bytes,
             error_code=error.code if error else None,
             error=_json.plain_text(error.message, 2_000) if error else None,
             line=self.call.line,
-            parent=self.path.rpartition(".")[0] or None,
+            parent=above or None,
             attempts=self.attempt,
             cached=outcome.cached,
             attachments=self._list_attachments(),
@@ -331,19 +332,16 @@ class OpenCall:
         row, end = self.start_row, self.reused_end
         if self.started:
             duration = (self.ended or time.perf_counter()) - self.started
-            return self.wall_start_ms(), round(duration * 1000, 3)
+            return self.started_ms, round(duration * 1000, 3)
         if row is None or not self.attempt:
             return 0, 0.0
         return row.at_ms, 0.0 if end is None else float(max(end.at_ms - row.at_ms, 0))
 
-    def wall_start_ms(self) -> int:
-        """Return the start of the first attempt of this host, in milliseconds since 1970."""
-        age = time.perf_counter() - self.started if self.started else 0.0
-        return now_ms() - int(age * 1000)
-
     def _list_attachments(self) -> tuple[AttachmentRef, ...]:
         reply = self.outcome.reply
         found = reply.attachments if reply else tuple(self.attached)
+        if not found:
+            return ()
         return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
 
     def encode_arguments(self) -> bytes:
@@ -387,13 +385,26 @@ class OpenCall:
         approver may replace the arguments or the tool's function may modify them.
         """
         if self._identity == "":
-            self._identity = None
-            sources = (self.arguments, self.call.arguments)
-            for arguments in sources if self.parent is None else reversed(sources):
-                if self._identity is None and arguments is not None:
-                    with suppress(_json.JsonError):
-                        self._identity = _json.sha256_of([self.call.name, arguments])
+            data = self._encode_identity()
+            self._identity = None if data is None else hashlib.sha256(data).hexdigest()
         return self._identity
+
+    def _encode_identity(self) -> bytes | None:
+        """Return the text whose digest is the identity."""
+        sources = (self.arguments, self.call.arguments)
+        for arguments in sources if self.parent is None else reversed(sources):
+            if arguments is not None:
+                with suppress(_json.JsonError):
+                    return _json.dumps([self.call.name, arguments], sort_keys=True)
+        return None
+
+    def compact_identity(self) -> bytes | str:
+        """Return the identity, or the text whose digest it is, if that takes less memory."""
+        if self._identity == "":
+            data = self._encode_identity()
+            if data is not None and len(data) <= _DIGEST_CHARS:
+                return data
+        return self.identity() or ""
 
     def chain(self) -> tuple[Any, ...]:
         """Return the identity of a nested call within its direct call."""
@@ -423,19 +434,22 @@ class Occurrence:
 
     call: OpenCall | None
     """The call; None: it was forgotten."""
-    identity: str = ""
-    """Its identity, once it was forgotten."""
+    identity: bytes | str = ""
+    """Its `compact_identity`, once it was forgotten."""
     number: int = 0
     """Number among equal calls, from 1; 0: not counted yet."""
 
     def forget_call(self) -> None:
         """Keep only the identity of the call."""
         if self.call is not None:
-            self.identity, self.call = self.call.identity() or "", None
+            self.identity, self.call = self.call.compact_identity(), None
 
     def read_identity(self) -> str:
         """Return the identity of the call."""
-        return self.identity if self.call is None else self.call.identity() or ""
+        if self.call is not None:
+            return self.call.identity() or ""
+        known = self.identity
+        return known if isinstance(known, str) else hashlib.sha256(known).hexdigest()
 
 
 class Occurrences:

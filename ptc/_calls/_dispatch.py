@@ -168,7 +168,7 @@ class Dispatch:
         return read_outcome(name, end)
 
     async def _make(self, tool: Tool, call: OpenCall) -> ToolResult:
-        if tool.cache is None:
+        if tool.cache is None and tool.max_executions_per_run is not None:
             # No approval is requested for a call that could not be made.
             self._execution.check_execution_limit(tool)
         recorder = self._scope.recorder
@@ -256,4 +256,5 @@ class Dispatch:
 
     def emit(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
         """Send an event to the subscriber."""
-        self._scope.emit(kind, call, data)
+        if self._scope.on_event is not None:
+            self._scope.emit(kind, call, data)

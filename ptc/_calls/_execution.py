@@ -15,7 +15,7 @@ from typing import Any, cast
 import anyio
 
 from .._core._call_usage import usage_of_call
-from .._schema._check import Arguments, arguments_mapping
+from .._schema._check import Arguments, arguments_mapping, copy_data, is_flat
 from .._tools._approval import ApprovalNeededError
 from .._tools._cache import Cache
 from .._tools._context import ambient_call
@@ -215,9 +215,9 @@ class Execution:
             decided = await self._scope.recorder.record_start(tool, call)
             if decided is not None:
                 return decided
-            if tool.context_parameter is not None:
-                # A function may modify its arguments.
-                call.identity()
+        if call.siblings is not None and not is_flat(call.arguments):
+            # A function may modify its arguments.
+            call.identity()
         retry, tries = tool.retry, 0
         call.start()
         while True:
@@ -239,43 +239,44 @@ class Execution:
                     raise
                 await anyio.sleep(retry.wait_ms(tries) / 1000)
 
-    async def _run_once(self, tool: Tool, call: OpenCall) -> ToolResult:
+    def _run_once(self, tool: Tool, call: OpenCall) -> Awaitable[ToolResult]:
         most = tool.timeout_ms
-        if most is None:
-            value = await self._call_function(tool, call.arguments, call)
-            return await self._convert(tool, call, value)
+        attempt = self._call_function(tool, call.arguments, call)
+        return attempt if most is None else self._run_within(most, tool, call, attempt)
+
+    async def _run_within(
+        self, most: int, tool: Tool, call: OpenCall, attempt: Awaitable[ToolResult]
+    ) -> ToolResult:
         with anyio.move_on_after(most / 1000) as scope:
-            value = await self._call_function(tool, call.arguments, call)
-            return await self._convert(tool, call, value)
+            return await attempt
         assert scope.cancelled_caught  # noqa: S101  # nothing else leaves the block without a value
         msg = f"{tool.name} took longer than {most:,} ms (its own timeout_ms) and was cancelled"
         raise _timeout_error(tool, call, msg, "Tool.timeout_ms", most)
 
-    async def _convert(self, tool: Tool, call: OpenCall, value: Any) -> ToolResult:
-        result = convert_value(self._scope, tool, call, value)
-        if result.attachments:
-            # Before the call is recorded: the machine that resumes the run may need them.
-            await self._scope.shared.artifacts.send()
-        return result
-
-    async def _call_function(self, tool: Tool, arguments: Arguments, call: OpenCall) -> Any:
+    async def _call_function(self, tool: Tool, arguments: Arguments, call: OpenCall) -> ToolResult:
         services = Services(self._scope, self._nested, tool, call)
         call.attempt_calls = None
         extra: dict[str, Any] = {}
         if tool.context_parameter is not None:
             extra[tool.context_parameter] = services.context()
+        own = copy_data(arguments)
         if tool.spread:
-            bound = partial(tool.function, **arguments, **extra)
+            bound = partial(tool.function, **own, **extra)
         else:
-            bound = partial(tool.function, arguments, **extra)
+            bound = partial(tool.function, own, **extra)
         token, usage = ambient_call.set(services), usage_of_call.set(call.add_usage)
         try:
-            return await run_function(bound, services, is_async=tool.is_async)
+            value = await run_function(bound, services, is_async=tool.is_async)
         finally:
             ambient_call.reset(token)
             usage_of_call.reset(usage)
             services.over = True
             call.function_called = services.function_called
+        result = convert_value(self._scope, tool, call, value)
+        if result.attachments:
+            # Before the call is recorded: the machine that resumes the run may need them.
+            await self._scope.shared.artifacts.send()
+        return result
 
 
 def _timeout_error(tool: Tool, call: OpenCall, msg: str, limit: str, most: int) -> ToolError:

@@ -118,7 +118,7 @@ def encode_result(scope: Scope, call: OpenCall, result: ToolResult) -> tuple[boo
     if isinstance(data, ToolError):
         call.fail_delivery(data)
         return False, encode_error(data)
-    call.note_size(len(data))
+    call.result_bytes = len(data)
     return True, b"[true,true,%b]" % data
 
 
@@ -157,7 +157,7 @@ def bound_result(scope: Scope, call: OpenCall, result: ToolResult) -> ToolResult
     except _json.JsonError:
         return result
     if scope.on_event is not None:
-        call.note_size(size)
+        call.result_bytes = size
     if size <= scope.limits.max_tool_result_bytes:
         return result
     error = _too_large(scope, result.tool, size)

@@ -60,11 +60,21 @@ class RecordFilter:
             encode: Returns `encode` of the arguments, maybe from a cache.
         """
         try:
-            text = _json.dumps(self.redact(arguments), what="arguments").decode()
-            digest = hashlib.sha256(encode()).hexdigest()
+            data = encode()
+            if not _is_in_order(arguments, data):
+                text = _json.dumps(self.redact(arguments), what="arguments").decode()
+            else:
+                text = data.decode()
         except _json.JsonError as error:
             return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
-        return (text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"), digest
+        short = text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"
+        return short, hashlib.sha256(data).hexdigest()
+
+
+def _is_in_order(arguments: Mapping[str, Any], data: bytes) -> bool:
+    """Return True if sorted JSON has the keys in the order of the arguments."""
+    names = list(arguments)
+    return data.count(b"{") == 1 and (len(names) < 2 or names == sorted(names))
 
 
 def truncate_arguments(data: bytes) -> bytes:

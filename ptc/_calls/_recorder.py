@@ -198,6 +198,8 @@ class RunRecorder:
 
     def find_decision(self, call: OpenCall, kind: PendingKind) -> DecisionRow | None:
         """Return the recorded decision on a call; None if there is none for these arguments."""
+        if not self._decisions:
+            return None
         found = self._decisions.get((call.path, kind))
         pending = self._pending_before.get((call.path, kind))
         if found is None or pending is None or pending.fingerprint != call.fingerprint():
@@ -233,7 +235,7 @@ class RunRecorder:
             msg += "have no JSON form, so the call could not be identified after a failure"
             raise ToolError(msg, code="not_json", tool=tool.name)
         self.effects = True
-        call.start_row = row = self._start_row(call, call.attempt + 1)
+        call.start_row = row = self._row_of(call, call.attempt + 1)
         if call.parent is not None:
             self.nested.note_start(row, repeatable=tool.repeatable)
         self._journal.append(self._lease, row)
@@ -258,11 +260,11 @@ class RunRecorder:
         So each nested row has the rows of its callers, and on resume a caller keeps its path.
         """
         if call.start_row is None:
-            call.start_row = self._start_row(call, call.attempt)
+            call.start_row = self._row_of(call, call.attempt)
             self._journal.append(self._lease, call.start_row)
 
     def _record_partial(self, call: OpenCall, body: bytes) -> None:
-        row = call.start_row = call.start_row or self._start_row(call, call.attempt)
+        row = call.start_row = call.start_row or self._row_of(call, call.attempt)
         self._journal.append(self._lease, row._replace(partial=body))
 
     def _find(self, call: OpenCall) -> CallRow | None:
@@ -311,11 +313,15 @@ class RunRecorder:
         end = CallEnd(status, ok, body, now_ms(), elapsed, usage)
         if call.parent is not None and self._finish_nested(call, end):
             return
-        row = call.start_row or self._start_row(call, call.attempt)
         if call.reused_end is not None:
             # The time of a call is that of its execution.
             end = end._replace(at_ms=call.reused_end.at_ms)
-        self._journal.append(self._lease, row._replace(attempt=call.attempt, end=end))
+        row = call.start_row
+        if row is None:
+            row = self._row_of(call, call.attempt, end)
+        else:
+            row = row._replace(attempt=call.attempt, end=end)
+        self._journal.append(self._lease, row)
 
     def _warn_of_unclaimed(self, call: OpenCall) -> None:
         """Warn of recorded effects that a tool did not repeat after it was started again."""
@@ -454,7 +460,7 @@ class RunRecorder:
         if not self._ended:
             self._journal.release(self._lease)
 
-    def _start_row(self, call: OpenCall, attempt: int) -> CallRow:
+    def _row_of(self, call: OpenCall, attempt: int, end: CallEnd | None = None) -> CallRow:
         # A call of the script is identified by its path; most need no key.
         key = call.key() if call.side_effect or call.parent is not None else None
         return CallRow(
@@ -466,8 +472,9 @@ class RunRecorder:
             line=call.call.line,
             attempt=attempt,
             # A call without an effect started before its start is recorded.
-            at_ms=call.wall_start_ms(),
+            at_ms=call.started_ms or now_ms(),
             making=call.making,
+            end=end,
         )
 
 

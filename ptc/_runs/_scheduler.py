@@ -149,7 +149,11 @@ class CallScheduler:
         number, call = 0, None
         with anyio.CancelScope() as scope:
             while True:
-                while self._waiting and not self._stopped and await self._has_turn(worker):
+                while (
+                    self._waiting
+                    and not self._stopped
+                    and (self._may_run(worker) or await self._has_turn(worker))
+                ):
                     number, call = self._waiting.popleft()
                     if number in self._cancelled:
                         scope.cancel()
@@ -173,6 +177,10 @@ class CallScheduler:
             self._on_finish(number, call, None)
         if self._waiting:
             self._wake_server()
+
+    def _may_run(self, worker: Worker) -> bool:
+        """Return True if the worker reads and the run has time."""
+        return worker.backlog_bytes <= _BACKLOG_BYTES and not self._turns.is_over()
 
     async def _has_turn(self, worker: Worker) -> bool:
         """Wait until the worker reads and the run has time; False if this server has no call left.

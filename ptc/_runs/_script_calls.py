@@ -135,11 +135,13 @@ class ScriptCalls:
     def _finish(self, number: int, call: OpenCall, result: ToolResult | None) -> None:
         if result is not None:
             self._reply(number, call, result)
-        if not self._is_held(number):
+        suspended = self.scheduler.suspended
+        if not suspended or not self._is_held(number):
             self._release(call)
         if result is not None:
             self.calls.settle(call)
-        self._ping_if_idle()
+        if suspended:
+            self._ping_if_idle()
 
     def _reply(self, number: int, call: OpenCall, result: ToolResult) -> None:
         ok, body = self._dispatch.answer(call, result)

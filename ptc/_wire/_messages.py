@@ -159,8 +159,16 @@ def _row(body: bytes, *types: type | tuple[type, ...]) -> list[Any]:
 _NONE = type(None)
 
 
+_CALLS: Final = frozenset(
+    (int, str, arguments, line) for arguments in (dict, int, _NONE) for line in (int, _NONE)
+)
+
+
 def parse_call(body: bytes) -> Call:
-    number, name, arguments, line = _row(body, int, str, (dict, int, _NONE), (int, _NONE))
+    row = decode(body, MAX_DEPTH + 1)
+    if type(row) is not list or tuple(map(type, row)) not in _CALLS:
+        _row(body, int, str, (dict, int, _NONE), (int, _NONE))  # raises the error
+    number, name, arguments, line = row
     if type(arguments) is int and not 0 < arguments < MAX_ID:
         msg = "a number in place of arguments is out of range"
         raise ProtocolError(msg)

@@ -22,3 +22,7 @@ class Lease:
     """Fencing token: counts the acquisitions of the run, from 1."""
     positions: Iterator[int] = field(default_factory=lambda: count(1), compare=False, repr=False)
     """Numbers of the messages to its worker that are recorded next."""
+
+    def __hash__(self) -> int:
+        # Leases are keys of dicts for every row that is written.
+        return self.number

@@ -7,7 +7,7 @@ from ._journal import Entry, RunRow
 from ._lease import Lease
 from ._leases import Leases
 from ._writer import BatchStore, Writer
-from ._writes import entry_writes, run_number, run_values
+from ._writes import entry_write, run_number, run_values
 
 __all__ = ["RunWrites"]
 
@@ -50,8 +50,7 @@ class RunWrites:
 
     def append(self, lease: Lease, entry: Entry) -> None:
         """As `Journal.append`."""
-        for kind, values in entry_writes(lease, entry):
-            self._writer.put(lease, kind, values)
+        self._writer.put(lease, *entry_write(lease, entry))
 
     @property
     def behind(self) -> bool:

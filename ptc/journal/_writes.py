@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ._journal import CallEnd, CallRow, DecisionRow, Entry, EventRow, RevertRow, RunRow, Tick
@@ -15,7 +14,7 @@ __all__ = [
     "Write",
     "call_digest",
     "decision_values",
-    "entry_writes",
+    "entry_write",
     "run_number",
     "run_values",
     "size_of",
@@ -77,7 +76,10 @@ def run_number(run_id: str) -> int:
 
 def size_of(values: tuple[Any, ...]) -> int:
     """Return the bytes of the bodies and texts among `values`."""
-    return sum([len(value) for value in values if isinstance(value, bytes | str)])
+    return sum([len(value) for value in values if type(value) in _SIZED])
+
+
+_SIZED: Final = frozenset({bytes, str})
 
 
 def stored_size(kind: Kind, values: tuple[Any, ...], size_bytes: int) -> int:
@@ -93,26 +95,24 @@ def stored_size(kind: Kind, values: tuple[Any, ...], size_bytes: int) -> int:
     return 0 if is_replaced else size_bytes + _ROW_BYTES
 
 
-def entry_writes(lease: Lease, entry: Entry) -> Iterator[tuple[Kind, tuple[Any, ...]]]:
-    """Convert an entry to writes."""
+def entry_write(lease: Lease, entry: Entry) -> tuple[Kind, tuple[Any, ...]]:
+    """Return the kind of write that stores an entry, and its values."""
     run = lease.number
     if isinstance(entry, CallRow):
-        *start, end, _ = entry
-        yield "call", (run, *start, *_end_values(entry, end, lease))
-    elif isinstance(entry, Tick):
-        yield "tick", (run, next(lease.positions), entry.elapsed)
-    elif isinstance(entry, EventRow):
-        yield "event", (run, entry.number, entry.kind, entry.at_ms, entry.body)
-    elif isinstance(entry, DecisionRow):
-        yield "decision", (run, *decision_values(entry))
-    elif isinstance(entry, RevertRow):
+        return "call", (run, *entry[:-2], *_end_values(entry, entry.end, lease))
+    if isinstance(entry, Tick):
+        return "tick", (run, next(lease.positions), entry.elapsed)
+    if isinstance(entry, EventRow):
+        return "event", (run, entry.number, entry.kind, entry.at_ms, entry.body)
+    if isinstance(entry, DecisionRow):
+        return "decision", (run, *decision_values(entry))
+    if isinstance(entry, RevertRow):
         values = (entry.path, entry.status, entry.attempt, entry.error, entry.at_ms)
-        yield "revert", (run, *values)
-    elif isinstance(entry, Used):
-        yield "used", (f"unknown {entry.attempt}", run, entry.path)
-    else:
-        request = (entry.kind, entry.tool, entry.fingerprint, entry.details, entry.at_ms)
-        yield "pending", (run, entry.path, *request)
+        return "revert", (run, *values)
+    if isinstance(entry, Used):
+        return "used", (f"unknown {entry.attempt}", run, entry.path)
+    request = (entry.kind, entry.tool, entry.fingerprint, entry.details, entry.at_ms)
+    return "pending", (run, entry.path, *request)
 
 
 def _end_values(call: CallRow, end: CallEnd | None, lease: Lease) -> tuple[Any, ...]:

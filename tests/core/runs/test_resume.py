@@ -6,6 +6,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import textwrap
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -993,3 +994,54 @@ async def run(ctx, inputs):
         result = await session.resume("r")
     assert result.unwrap() == [1, 2, 2]
     assert [request.turns[-1].text for request in later.requests] == ["two"]
+
+
+async def test_function_that_modifies_its_arguments_changes_neither_record_nor_retry(
+    tmp_path: Path,
+) -> None:
+    seen = list[Any]()
+
+    async def take_all(arguments: Any, ctx: ToolContext) -> Any:
+        seen.append([ctx.tool_name, ctx.attempt, [list(row) for row in arguments["rows"]]])
+        taken = [row.pop() for row in arguments["rows"]]
+        arguments["rows"].clear()
+        arguments["more"] = 1
+        if ctx.attempt == 1:
+            raise ToolError("again", code="busy", retryable=True)
+        return taken
+
+    async def take(rows: list[Any], ctx: ToolContext) -> Any:
+        """Take the last item of each row."""
+        return await take_all({"rows": rows}, ctx)
+
+    retry = Retry(max_retries=1, backoff_ms=0)
+    schema = {"type": "object", "properties": {"rows": {"type": "array"}}}
+    tools = [
+        define_tool("take_raw", "Take.", schema, take_all, retry=retry),
+        tool(take, retry=retry),
+        World()._tool("ask", side_effect=True, needs_approval=True),
+    ]
+    script = """
+        async def run(ctx, inputs):
+            found = [await ctx.take_raw(rows=[[1, 2], [3]]), await ctx.take(rows=[[4]])]
+            await ctx.ask(n=1)
+            return found
+    """
+    async with Session(
+        tmp_path, tools=tools, toolsets=(), journal=":memory:"
+    ) as session:
+        paused = await session.program(
+            source=textwrap.dedent(script), allowed_tools=["take_raw", "take", "ask"]
+        )
+        assert [call.arguments for call in paused.calls[:2]] == [
+            '{"rows":[[1,2],[3]]}',
+            '{"rows":[[4]]}',
+        ]
+        resumed = await session.approve(paused.run_id, by="test", resume=True)
+    assert resumed.unwrap() == [[2, 3], [4]]
+    assert seen == [
+        ["take_raw", 1, [[1, 2], [3]]],
+        ["take_raw", 2, [[1, 2], [3]]],
+        ["take", 1, [[4]]],
+        ["take", 2, [[4]]],
+    ]

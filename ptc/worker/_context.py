@@ -152,10 +152,12 @@ class Calls:
 
         Arguments over their limit become their size, by which the host rejects the call.
         """
-        size = sum(len(value) for value in arguments.values() if type(value) is str)
-        if size > _LARGE_BYTES:
-            return b"%d" % size
-        body = _writer.write(arguments, converter)
+        body = _writer.write_scalars(arguments)
+        if body is None:
+            size = sum(len(value) for value in arguments.values() if type(value) is str)
+            if size > _LARGE_BYTES:
+                return b"%d" % size
+            body = _writer.write(arguments, converter)
         most = self.budget.limit("max_argument_bytes")
         return body if body is None or len(body) <= most else b"%d" % len(body)
 

@@ -24,7 +24,7 @@ from ptc.worker import _writer
 from ptc.worker._convert import Converter
 from ptc.worker._record import Record
 from ptc.worker._values import ValueRefused
-from ptc.worker._writer import PartWriter, write
+from ptc.worker._writer import PartWriter, write, write_scalars
 
 ALPHABETS = {
     "letters": "abc",
@@ -302,3 +302,28 @@ def test_an_error_about_a_value_calls_no_method_of_the_script() -> None:
     ]:
         with pytest.raises(ValueRefused, match=f"^{re.escape(message)}"):
             write(value, strict()) or read_parts(value)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=20)
+
+
+@given(st.dictionaries(st.text(max_size=8), SCALARS, max_size=6))
+@settings(deadline=None)
+def test_object_of_scalars_is_written_as_any_object(members: dict[str, Any]) -> None:
+    body = write_scalars(members)
+    large = [v for v in members.values() if isinstance(v, int) and not -(2**63) <= v < 2**64]
+    assert (body is None) == bool(large)
+    if body is not None:
+        assert body == dumps(members)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"a": 0.5}, {"a": float("nan")}, {"a": [1]}, {"a": {}}, {"a": Number.ONE}, {"a": Text("b")},
+        {Text("a"): 1}, {1: 1}, {"a": "\ud800"}, {"\ud800": 1}, {"a": 2**64}, {"a": "b" * 800},
+        {"a" * 800: 1}, dict.fromkeys(map(str, range(101))),
+    ],
+)  # fmt: skip
+def test_object_of_other_values_is_left_to_the_general_writer(members: dict[Any, Any]) -> None:
+    assert write_scalars(members) is None

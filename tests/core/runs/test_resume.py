@@ -1018,7 +1018,7 @@ async def test_function_that_modifies_its_arguments_changes_neither_record_nor_r
     schema = {"type": "object", "properties": {"rows": {"type": "array"}}}
     tools = [
         define_tool("take_raw", "Take.", schema, take_all, retry=retry),
-        tool(take, retry=retry),
+        tool(retry=retry)(take),
         World()._tool("ask", side_effect=True, needs_approval=True),
     ]
     script = """
@@ -1027,9 +1027,7 @@ async def test_function_that_modifies_its_arguments_changes_neither_record_nor_r
             await ctx.ask(n=1)
             return found
     """
-    async with Session(
-        tmp_path, tools=tools, toolsets=(), journal=":memory:"
-    ) as session:
+    async with Session(tmp_path, tools=tools, toolsets=(), journal=":memory:") as session:
         paused = await session.program(
             source=textwrap.dedent(script), allowed_tools=["take_raw", "take", "ask"]
         )

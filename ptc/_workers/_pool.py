@@ -15,9 +15,10 @@ from typing import Any
 
 import anyio
 
-from .._core._reactor import Reactor, Stop, current_reactor
+from .._core._reactor import Reactor, current_reactor
 from .._wire._protocol import Kind, State
 from ..errors import SessionClosedError, SetupError
+from ._expected import ExpectedWorkers
 from ._process import ProcessWorker
 from ._restore import OFF, mode_of
 from ._shared_zygote import ZygoteShare, share_zygote
@@ -95,10 +96,13 @@ class Pool:
         self._failed = 0
         self._faults: dict[int, str] = {}
         self._unready: set[int] = set()
-        self._returning: dict[int, Stop] = {}
-        """Workers that the restorer was asked for, and their timers."""
+        self._lent = ExpectedWorkers(_RETURN_SECONDS, lambda _: self._refill())
+        self._returning = ExpectedWorkers(
+            _RESTORE_SECONDS, lambda number: self._workers[number].hang_up()
+        )
+        """Workers that the restorer was asked for."""
         self._barren = 0
-        self._warned = self._warned_of_restorer = False
+        self._logged = set[str]()
         self._closing = False
         self._closed = anyio.Event()
         self._empty: anyio.Event | None = None
@@ -181,25 +185,17 @@ class Pool:
                 # It may have sent hello and died before this task ran.
                 if self._zygote is zygote:
                     self._hello = hello
-                    self._warn_of_missing(hello)
+                    self._log_weaknesses(hello)
                     self._refill()
             if self._hello is None:
                 raise SetupError(_DIED)
             return self._hello
 
-    def _warn_of_missing(self, hello: Hello) -> None:
-        """Log once which layers a weaker level lacks on this machine."""
-        if hello.missing and not self._warned:
-            self._warned = True
-            _log.warning(
-                "isolation %r: %s off on this machine: one bug in the language layer gives a "
-                "script the rights of the user that runs this process",
-                self._isolation,
-                " and ".join(hello.missing) + (" is" if len(hello.missing) == 1 else " are"),
-            )
-        if hello.no_restorer and not self._warned_of_restorer:
-            self._warned_of_restorer = True
-            _log.warning("workers are not reused on this machine: %s", hello.no_restorer)
+    def _log_weaknesses(self, hello: Hello) -> None:
+        for text in hello.weaknesses(self._isolation):
+            if text not in self._logged:
+                self._logged.add(text)
+                _log.warning("%s", text)
 
     async def _back_off(self) -> None:
         """Delay the start of a zygote if the last ones died without a worker."""
@@ -227,9 +223,9 @@ class Pool:
             self._check_open()
             if memory_bytes == self._memory_bytes and self._ready and not self._waiting:
                 worker = self._ready.popleft()
-                # A fork takes a core for a millisecond: let this run start first.
-                seconds = _RETURN_SECONDS if self._restores else _REFILL_SECONDS
-                self.reactor.call_later(seconds, self._refill)
+                if not self._lend(worker):
+                    # A fork takes a core for a millisecond: let this run start first.
+                    self.reactor.call_later(_REFILL_SECONDS, self._refill)
                 return worker
             request = partial(self._request, memory_bytes)
             found = await self._waiting.wait(memory_bytes, request, _FORK_SECONDS, _LATE)
@@ -237,6 +233,13 @@ class Pool:
                 return found
             # The zygote died. A script that has not started is not affected.
         raise SetupError(_DIED)
+
+    def _lend(self, worker: ProcessWorker) -> bool:
+        """Expect a worker that a run gets back, if it can be restored."""
+        if self._restores and worker.memory_bytes == self._memory_bytes:
+            self._lent.add(worker.id, self.reactor)
+            return True
+        return False
 
     def _request(self, memory_bytes: int) -> None:
         """Have a worker forked for a run that waits."""
@@ -272,11 +275,9 @@ class Pool:
         """Request as many workers as are missing."""
         if self._closing or self._zygote is None or not self._zygote.alive:
             return
-        wanted = self.target + self._waiting.count(self._memory_bytes)
-        while (
-            len(self._ready) + self._pending_forks + len(self._returning) < wanted
-            and self._pending_forks < 2 * self._size
-        ):
+        expected = len(self._ready) + len(self._returning) + len(self._lent)
+        missing = self.target + self._waiting.count(self._memory_bytes) - expected
+        while self._pending_forks < min(missing, 2 * self._size):
             if not self._fork(self._memory_bytes):
                 return
             self._pending_forks += 1
@@ -311,6 +312,7 @@ class Pool:
 
         Its run keeps its callbacks until then: a violation after the result is one of that run.
         """
+        self._lent.remove(worker.id)
         own = worker.memory_bytes == self._memory_bytes
         if self._closing or self._zygote is None or not own or not worker.killable:
             return False
@@ -319,7 +321,7 @@ class Pool:
             return False
         if not self._zygote.restore(worker.id):
             return False
-        self._returning[worker.id] = self.reactor.call_later(_RESTORE_SECONDS, worker.hang_up)
+        self._returning.add(worker.id, self.reactor)
         return True
 
     def _on_announced(self, number: int) -> None:
@@ -327,9 +329,7 @@ class Pool:
         worker = self._workers.get(number)
         if worker is None:
             return
-        stop = self._returning.pop(number, None)
-        if stop is not None:
-            stop()
+        if self._returning.remove(number):
             if self._closing or not worker.has_ended:
                 worker.hang_up()
                 self.reactor.call_later(0, self._refill)
@@ -360,6 +360,7 @@ class Pool:
         if worker.memory_bytes == self._memory_bytes:
             self._pending_forks -= 1
         if self._waiting.offer(worker):
+            self._lend(worker)
             self._refill()
             return
         if worker.memory_bytes == self._memory_bytes:
@@ -410,6 +411,7 @@ class Pool:
     def _on_exited(self, number: int, how: Exit) -> None:
         worker = self._workers.pop(number, None)
         fault = self._faults.pop(number, how.why)
+        self._lent.remove(number)
         if worker is None:
             return
         if how.stopped_by_kernel and worker.state in {State.FORKED, State.IDLE}:
@@ -418,8 +420,7 @@ class Pool:
             self._ready.remove(worker)
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
-        elif number in self._returning:
-            self._returning.pop(number)()
+        elif self._returning.remove(number):
             worker.hang_up()
             self.reactor.call_later(0, self._refill)
         elif number in self._unready:
@@ -476,9 +477,8 @@ class Pool:
     def _discard_workers(self, why: str = "") -> None:
         for kept in (self._ready, self._unrehearsed, self._faults, self._unready):
             kept.clear()
-        for stop in self._returning.values():
-            stop()
         self._returning.clear()
+        self._lent.clear()
         self._pending_forks = 0
         workers, self._workers = self._workers, {}
         for worker in workers.values():

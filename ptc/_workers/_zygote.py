@@ -56,6 +56,20 @@ class Hello:
         off = {layer.name for layer in self.layers if not layer.on}
         return tuple(name for name in _JAIL_ONLY if name in off)
 
+    def weaknesses(self, isolation: str) -> list[str]:
+        """Describe what sessions of this isolation level do without on this machine."""
+        found = []
+        if self.missing:
+            verb = "is" if len(self.missing) == 1 else "are"
+            found.append(
+                f"isolation {isolation!r}: {' and '.join(self.missing)} {verb} off on this "
+                "machine: one bug in the language layer gives a script the rights of the user "
+                "that runs this process"
+            )
+        if self.no_restorer:
+            found.append(f"workers are not reused on this machine: {self.no_restorer}")
+        return found
+
 
 class Zygote:
     """A zygote process. Call `spawn` first, and `close` in any case."""

@@ -41,9 +41,13 @@ MARK = 24
 """Number of sched_yield on x86-64: the call at which a worker that can be restored stops for its
 tracer. A script that makes it stays stopped until its run is over."""
 MARK_MESSAGE = 1
-"""Value that the filter reports to the tracer for `MARK`; 0 for any other call."""
+"""Value that the filter reports to the tracer for `MARK`."""
+MAPPING_MESSAGE = 2
+"""The same for `_MAPPING`; 0 for any other call."""
 _UNDETECTED = frozenset({"brk", "madvise", "mprotect", "mremap", "rt_sigreturn"})
 """Calls whose effects nobody could find in a worker afterwards; its tracer learns of them."""
+_MAPPING = frozenset({"mmap", "munmap"})
+"""Calls after which the mappings of a worker have to be compared."""
 
 _LOAD, _RETURN, _AND = 0x20, 0x06, 0x54
 _EQUAL, _AT_LEAST, _ANY_BIT = 0x15, 0x35, 0x45
@@ -251,6 +255,8 @@ def _traced_rule(rule: _Rule) -> _Rule:
     name, answer, checks = rule
     if name in _UNDETECTED:
         return name, TRACE, checks
+    if name in _MAPPING:
+        return name, TRACE | MAPPING_MESSAGE, checks
     if name == "clock_gettime":
         # Not the clocks of the process and its thread: they count earlier runs.
         return name, answer, [*checks, [_low(0), _Instruction(_EQUAL, 2, _FAIL, 0)],

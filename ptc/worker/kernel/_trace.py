@@ -81,6 +81,7 @@ class Registers:
         _ptrace(_GET_REGISTER_SET, pid, _EXTENDED_STATE, ctypes.byref(self._vector))
         self._mask = ctypes.c_uint64()
         _ptrace(_GET_MASK, pid, _SIGNAL_MASK_BYTES, ctypes.byref(self._mask))
+        self._bytes: bytes | None = None
 
     @property
     def thread_area(self) -> int:
@@ -89,6 +90,7 @@ class Registers:
 
     def skip_call(self) -> None:
         """Change the saved registers, of a process stopped before a call, to those after it."""
+        self._bytes = None
         self._general[_RAX] = 0
         self._general[_ORIG_RAX] = (1 << 64) - 1  # in no call: the kernel neither makes nor repeats
 
@@ -104,8 +106,10 @@ class Registers:
 
     def as_bytes(self) -> bytes:
         """Return everything that was read, for comparison."""
-        extended = self._extended.raw[: self._vector.length]
-        return bytes(self._general) + extended + bytes(self._mask)
+        if self._bytes is None:
+            extended = ctypes.string_at(self._extended, self._vector.length)
+            self._bytes = bytes(self._general) + extended + bytes(self._mask)
+        return self._bytes
 
 
 class Tracee:

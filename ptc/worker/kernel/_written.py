@@ -15,7 +15,7 @@ import struct
 
 from . import _libc
 
-__all__ = ["PAGE", "open_tracker", "protect", "register", "scan"]
+__all__ = ["PAGE", "open_tracker", "protect", "register", "scan", "scan_tracked"]
 
 PAGE = 4096
 _USERFAULTFD = 323
@@ -28,6 +28,8 @@ _MODE_WP = 2
 _WPALLOWED, _WRITTEN, _PRESENT = 1, 2, 8
 _PROTECT, _ONLY_TRACKED = 1, 2
 """PM_SCAN_WP_MATCHING, PM_SCAN_CHECK_WPASYNC."""
+_CHANGED = (_PRESENT, _WPALLOWED, _WRITTEN | _PRESENT)
+"""Masks of `_scan`: written or absent."""
 _REGIONS = 4096
 _SCAN = struct.Struct("=12Q")
 _FOUND = (ctypes.c_uint64 * (3 * _REGIONS))()
@@ -64,7 +66,15 @@ def scan(pagemap: int, start: int, end: int) -> list[tuple[int, int]]:
     Raises:
         OSError: If a mapping in between is not tracked: it is not the one that was registered.
     """
-    return _scan(pagemap, start, end, _ONLY_TRACKED, (_PRESENT, _WPALLOWED, _WRITTEN | _PRESENT))
+    return _scan(pagemap, start, end, _ONLY_TRACKED, _CHANGED)
+
+
+def scan_tracked(pagemap: int, start: int, end: int) -> list[tuple[int, int]]:
+    """As `scan`, for all tracked mappings between two addresses. The kernel skips the others.
+
+    For a process that has not changed its mappings since they were registered.
+    """
+    return _scan(pagemap, start, end, 0, _CHANGED)
 
 
 def protect(pagemap: int, start: int, end: int) -> None:
@@ -87,5 +97,8 @@ def _scan(
         count = fcntl.ioctl(pagemap, _PAGEMAP_SCAN, request)
         words = _FOUND[: 3 * count]
         found += zip(words[::3], words[1::3], strict=True)
+        if count < _REGIONS:
+            # Linux 6.18 may report the end of the first 512 ranges, although all were scanned.
+            return found
         start = _SCAN.unpack(request)[4]
     return found

@@ -21,7 +21,7 @@ from hashlib import sha256
 from ..._dataclass import dataclass
 from ..kernel import _trace, _written
 from ..kernel._written import PAGE
-from ._reading import Unlike, read_all, read_state, tracked, untracked
+from ._reading import Unlike, read_all, read_sizes, read_state, tracked, untracked
 
 __all__ = ["Files", "Image", "Template"]
 
@@ -41,6 +41,7 @@ class Files:
     memory: int
     pagemap: int
     maps: int
+    sizes: int
     descriptors: int
     peak: int
     folder: int
@@ -50,8 +51,8 @@ class Files:
         """Close all of them."""
         self.wire.close()
         for fd in (
-            self.tracker, self.memory, self.pagemap, self.maps, self.descriptors, self.peak,
-            self.folder,
+            self.tracker, self.memory, self.pagemap, self.maps, self.sizes, self.descriptors,
+            self.peak, self.folder,
         ):  # fmt: skip
             os.close(fd)
 
@@ -89,7 +90,10 @@ class Image:
         self._maps = read_all(files.maps)
         self._registers = _trace.Registers(tracee.pid)
         self._registers.skip_call()
-        self._fds = os.listdir(files.descriptors)
+        self._sizes = read_sizes(files.sizes)
+        self._fds = _count_fds(files.descriptors)
+        if self._fds != len(os.listdir(files.descriptors)):
+            raise Unlike("the kernel does not count descriptors")
         self._ranges = tracked(self._maps)
         self._groups = _join(self._ranges)
         self._limits = resource.prlimit(tracee.pid, resource.RLIMIT_CPU)
@@ -115,14 +119,14 @@ class Image:
         self._check_quiet()
         self._write_registers()
 
-    def restore(self) -> None:
-        """Put the worker at its mark back. Raises `Unlike` or `OSError`; it is then unusable."""
+    def restore(self, *, remapped: bool) -> None:
+        """Put the worker at its mark back. Raises `Unlike` or `OSError`; it is then unusable.
+
+        Args:
+            remapped: True if it may have changed its mappings.
+        """
         self._check_quiet()
-        if read_all(self._files.maps) != self._maps:
-            raise Unlike("a mapping differs")
-        written: list[tuple[int, int]] = []
-        for start, end in self._groups:
-            written += _written.scan(self._files.pagemap, start, end)
+        written = self._scan(remapped=remapped)
         if written != self._last:
             self._last, self._plan = written, self._make_plan(written)
             self._cold = self._find_cold(written)
@@ -135,6 +139,21 @@ class Image:
         self._write_registers()
         self._renew_limit()
         os.write(self._files.peak, b"5")
+
+    def _scan(self, *, remapped: bool) -> list[tuple[int, int]]:
+        """Check the mappings, and return the pages that were written."""
+        files = self._files
+        # Without a call, only the stack can grow.
+        if read_sizes(files.sizes) != self._sizes:
+            raise Unlike("a mapping differs")
+        if not remapped:
+            first, last = self._groups[0][0], self._groups[-1][1]
+            return _written.scan_tracked(files.pagemap, first, last)
+        if read_all(files.maps) != self._maps:
+            raise Unlike("a mapping differs")
+        # Each on its own, so that a new mapping at an old address is noticed.
+        scans = [_written.scan(files.pagemap, start, end) for start, end in self._groups]
+        return [found for scan in scans for found in scan]
 
     def _write_registers(self) -> None:
         if not self._registers.write(self._tracee.pid):
@@ -197,7 +216,7 @@ class Image:
                 raise Unlike(f"the wire holds bytes of the {whose}")
         if self._tracee.has_pending_signal():
             raise Unlike("a signal is pending")
-        if os.listdir(self._files.descriptors) != self._fds:
+        if _count_fds(self._files.descriptors) != self._fds:
             raise Unlike("a descriptor was closed")
 
     def _make_plan(self, written: list[tuple[int, int]]) -> list[tuple[int, memoryview]]:
@@ -208,7 +227,9 @@ class Image:
         for first, last in written:
             while first < last:
                 while end <= first:
-                    start, end = next(spans)
+                    start, end = next(spans, (last, last + PAGE))
+                if first < start:
+                    raise Unlike("written pages are in no tracked mapping, or out of order")
                 stop = min(last, end)
                 plan.append((first, self._content(start, end, first, stop)))
                 first = stop
@@ -253,6 +274,11 @@ class Image:
         if soft != self._limits[0]:
             resource.prlimit(self._tracee.pid, resource.RLIMIT_CPU, (soft, hard))
             self._limits = soft, hard
+
+
+def _count_fds(folder: int) -> int:
+    """Return the number of descriptors: the size of the folder, from Linux 6.2 on."""
+    return os.fstat(folder).st_size
 
 
 def _join(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["Unlike", "read_all", "read_state", "tracked", "untracked"]
+__all__ = ["Unlike", "read_all", "read_sizes", "read_state", "tracked", "untracked"]
 
 _PART_BYTES = 1 << 16
+_SIZES_BYTES = 256
 _SPECIAL = ("[vvar", "[vdso", "[vsyscall")
 _COMPARED = (
     b"Umask", b"State", b"Tgid", b"Uid", b"Gid", b"Groups", b"VmSize", b"VmLck", b"VmPin",
@@ -28,6 +29,12 @@ def read_all(fd: int) -> bytes:
     while part := os.read(fd, _PART_BYTES):
         parts.append(part)
     return b"".join(parts)
+
+
+def read_sizes(fd: int) -> tuple[bytes, bytes]:
+    """Read the sizes of all mappings, and of data and stack, from ``/proc/PID/statm``."""
+    fields = os.pread(fd, _SIZES_BYTES, 0).split()
+    return fields[0], fields[5]
 
 
 def tracked(maps: bytes) -> list[tuple[int, int]]:

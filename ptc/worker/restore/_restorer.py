@@ -66,6 +66,8 @@ class _Traced:
     """Its other state at its mark, for comparison."""
     spoilt: str = ""
     """Why it cannot be restored after this run."""
+    remapped: bool = False
+    """True if it has changed its mappings in this run."""
     announced: bool = False
     """True once it was at its mark for the first time."""
     stopped: bool = False
@@ -207,6 +209,7 @@ class _Server:
                 ("mem", os.O_RDWR),
                 ("pagemap", os.O_RDONLY),
                 ("maps", os.O_RDONLY),
+                ("statm", os.O_RDONLY),
                 ("fd", os.O_RDONLY | os.O_DIRECTORY),
                 ("clear_refs", os.O_WRONLY),
             ):
@@ -218,13 +221,14 @@ class _Server:
             raise
         finally:
             os.close(pidfd)
-        folder, memory, pagemap, maps, descriptors, peak = opened
+        folder, memory, pagemap, maps, sizes, descriptors, peak = opened
         files = Files(
             tracker,
             socket.socket(fileno=wire),
             memory=memory,
             pagemap=pagemap,
             maps=maps,
+            sizes=sizes,
             descriptors=descriptors,
             peak=peak,
             folder=folder,
@@ -256,8 +260,12 @@ class _Server:
             return
         with contextlib.suppress(ProcessLookupError):  # killed meanwhile: its exit follows
             event = _trace.event_of(status)
-            if event == _trace.EVENT_SECCOMP and traced.tracee.message() == _seccomp.MARK_MESSAGE:
+            message = traced.tracee.message() if event == _trace.EVENT_SECCOMP else 0
+            if message == _seccomp.MARK_MESSAGE:
                 self._handle_mark(traced)
+            elif message == _seccomp.MAPPING_MESSAGE:
+                traced.remapped = True
+                traced.tracee.resume()
             elif event:
                 self._spoil(traced, "it made a call that cannot be undone")
                 traced.tracee.resume()
@@ -287,6 +295,7 @@ class _Server:
     def _announce(self, traced: _Traced) -> None:
         """Report a worker as new to the host, and let it go on."""
         traced.announced, traced.stopped, traced.wanted = True, False, False
+        traced.remapped = False
         self._host.send(json.dumps({"ready": traced.number}).encode())
         traced.tracee.resume()
 
@@ -314,7 +323,7 @@ class _Server:
         try:
             if traced.spoilt or traced.image is None:
                 raise Unlike(traced.spoilt or "it has no image")
-            traced.image.restore()
+            traced.image.restore(remapped=traced.remapped)
             if self._verify:
                 self._compare(traced.image, traced.rest)
             self._counts["restored"] += 1

@@ -62,6 +62,26 @@ REPLACED = {
         "    return True\n",
         "a mapping differs",
     ),
+    "other mapping of the same size": (
+        "def run(ctx, inputs):\n"
+        "    room = (ctypes.c_char * (1 << 20))()\n"
+        "    call(MUNMAP, (ctypes.addressof(room) + (1 << 19)) // PAGE * PAGE, PAGE)\n"
+        "    call(MMAP, 0, PAGE, 3, 0x22, -1, 0)\n"
+        "    out()['room'] = room\n"
+        "    return True\n",
+        "a mapping differs",
+    ),
+    "new mapping at an old address": (
+        "def run(ctx, inputs):\n"
+        "    room = (ctypes.c_char * (1 << 20))()\n"
+        "    page = (ctypes.addressof(room) + (1 << 19)) // PAGE * PAGE\n"
+        "    call(MUNMAP, page, PAGE)\n"
+        "    if call(MMAP, page, PAGE, 3, 0x22, -1, 0) != page:\n"
+        "        raise ValueError\n"
+        "    out()['room'] = room\n"
+        "    return True\n",
+        "",  # the kernel merges it with its neighbours or not: other words
+    ),
     "moved mapping": (
         "def run(ctx, inputs):\n"
         "    start = call(MMAP, 0, PAGE, 3, 0x22, -1, 0)\n"
@@ -123,6 +143,13 @@ async def test_change_that_is_not_written_back_costs_the_worker(name: str) -> No
         assert (await attack.session.program(source="1 + 1")).value == 2
 
 
+# With the pages of any run more ranges than the kernel reports at once, 512.
+SCATTERED = """
+def run(ctx, inputs):
+    libc.malloc.restype = ctypes.c_void_p
+    start = libc.malloc(ctypes.c_size_t(3 << 20)) // PAGE * PAGE
+    pages = range(start + PAGE, start + (3 << 20), 2 * PAGE)
+"""
 # A run reads what an earlier one may have left: `(leave, read)`.
 RESTORED = {
     "signal mask": (
@@ -144,6 +171,10 @@ RESTORED = {
     "constant of the interpreter": (
         "def run(ctx, inputs):\n    poke(address(b'~') + 32, b'!')\n    return 1\n",
         "def run(ctx, inputs):\n    return peek(address(b'~') + 32, 1).decode()\n",
+    ),
+    "scattered pages": (
+        SCATTERED + "    return [poke(page, b'x') for page in pages][0]\n",
+        SCATTERED + "    return sum(peek(page, 1) == b'x' for page in pages)\n",
     ),
 }
 
@@ -274,6 +305,19 @@ async def test_stack_that_was_unmapped_and_grew_again_is_restored() -> None:
         await attack.settle()
         assert attack.differences == {}
         assert attack.counts()["restored"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="reads the mappings of a worker, which root may")
+async def test_stack_that_grew_costs_the_worker() -> None:
+    # The only mapping that grows without a call.
+    async with attacked() as attack:
+        await attack.session.warm_up()
+        await attack.settle()
+        ((start, _),) = mappings_of(attack.session, "[stack]")
+        code = f"def run(ctx, inputs):\n    poke({start} - 4 * PAGE, b'x')\n    return 1\n"
+        assert (await attack.run(code)).status == "completed"
+        await attack.settle()
+        assert attack.replaced == {"a mapping differs": 1}
 
 
 async def test_flood_of_stops_delays_no_other_worker() -> None:

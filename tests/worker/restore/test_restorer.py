@@ -8,15 +8,16 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ptc import BlockingSession, Session, UsageError
-from ptc._workers import _zygote
+from ptc import BlockingSession, Session, UsageError, tool
+from ptc._workers import _pool, _zygote
 from ptc.worker._inheritance import NOBODY
 from ptc.worker.kernel import _landlock
 from tests.core.pools import pool_of
@@ -145,6 +146,76 @@ async def test_worker_serves_several_runs(tmp_path: Path) -> None:
         restorer = zygote._shared.zygote.restorer
         assert restorer is not None
         assert restorer.report()["restored"] >= 5
+
+
+class Gate:
+    """A tool whose calls wait until the test opens it."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.arrived, self.opened = anyio.Event(), anyio.Event()
+
+    async def hold(self) -> int:
+        """Wait at the gate."""
+        self.waiting += 1
+        self.arrived.set()
+        await self.opened.wait()
+        return 7
+
+    async def wait_for(self, calls: int) -> None:
+        with anyio.fail_after(20):
+            while self.waiting < calls:
+                await self.arrived.wait()
+                self.arrived = anyio.Event()
+
+
+@asynccontextmanager
+async def held_workers(
+    root: Path, gate: Gate, workers: int
+) -> AsyncIterator[tuple[Session, list[Any]]]:
+    """Open a session whose ready workers are in use; yield it and the values of these runs."""
+    values = list[Any]()
+    hold = tool(gate.hold)
+    async with (
+        Session(root, tools=[hold], toolsets=(), workers=workers, reuse_workers=True) as session,
+        anyio.create_task_group() as group,
+    ):
+
+        async def run() -> None:
+            result = await session.program(source="await ctx.hold()", allowed_tools=["hold"])
+            values.append(result.value)
+
+        await session.warm_up()
+        with anyio.fail_after(20):
+            while pool_of(session).ready < workers:
+                await anyio.sleep(0.005)
+        for _ in range(workers):
+            group.start_soon(run)
+        await gate.wait_for(workers)
+        yield session, values
+        gate.opened.set()
+
+
+async def test_workers_in_use_are_expected_back_before_others_are_forked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Regression: four tasks on two ready workers forked one for each 14 runs, and killed others.
+    monkeypatch.setattr(_pool, "_RETURN_SECONDS", 20.0)
+    gate = Gate()
+    async with held_workers(tmp_path, gate, 2) as (session, values):
+        for number in range(3):
+            assert (await session.program(source=f"{number}")).value == number
+        assert pool_of(session).live == 3
+    assert values == [7, 7]
+
+
+async def test_worker_whose_run_takes_long_is_replaced(tmp_path: Path) -> None:
+    gate = Gate()
+    async with held_workers(tmp_path, gate, 1) as (session, _):
+        with anyio.fail_after(20):
+            while not pool_of(session).ready:
+                await anyio.sleep(0.005)
+        assert pool_of(session).live == 2
 
 
 async def test_worker_is_forked_for_each_run_by_default(

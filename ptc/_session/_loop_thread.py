@@ -175,9 +175,10 @@ class _Call(Generic[_T]):
             self._scope.cancel()
 
     def fail(self, error: Exception) -> None:
-        """End a call that cannot run."""
-        self._error = error
-        self._end()
+        """End a call that cannot run. One that has ended, but not been read, keeps its outcome."""
+        if not self._has_ended:
+            self._error = error
+            self._end()
 
     def _end(self) -> None:
         if not self._has_ended:

@@ -14,7 +14,7 @@ from anyio import sleep_forever
 from sniffio import current_async_library, current_async_library_cvar
 
 from ptc import SessionClosedError
-from ptc._session._loop_thread import LoopThread
+from ptc._session._loop_thread import LoopThread, _Call
 
 REQUEST = ContextVar("REQUEST", default="none")
 TIMEOUT_S = 30
@@ -158,6 +158,30 @@ def test_call_that_the_loop_leaves_behind_fails(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.undo()
     assert caller.ends()
     assert isinstance(caller.error, SessionClosedError)
+
+
+def test_outcome_that_was_not_read_before_the_loop_ended_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Regression: the caller got SessionClosedError if its thread was not fast enough.
+    ended, read = threading.Event(), threading.Event()
+    wait = _Call.wait
+
+    def wait_long(call: _Call[Any]) -> None:
+        wait(call)
+        ended.set()
+        assert read.wait(TIMEOUT_S)
+
+    async def succeed() -> int:
+        return 5
+
+    with LoopThread() as loop:
+        monkeypatch.setattr(_Call, "wait", wait_long)
+        caller = Caller(loop, succeed)
+        assert ended.wait(TIMEOUT_S)
+    read.set()
+    assert caller.ends()
+    assert (caller.value, caller.error) == (5, None)
 
 
 def test_call_after_the_end_of_the_loop_is_refused() -> None:

@@ -10,7 +10,6 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 import anyio
-import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
@@ -144,7 +143,10 @@ class Services:
         if get_ident() == self._thread:
             self._deliver(kind, data)
         else:
-            anyio.from_thread.run_sync(self._deliver, kind, data)
+            # Imported here: its import takes 5 ms, and few tools report from a thread.
+            from anyio.from_thread import run_sync
+
+            run_sync(self._deliver, kind, data)
 
     def _deliver(self, kind: EventKind, data: Any) -> None:
         self._scope.emit(kind, self._call, data)

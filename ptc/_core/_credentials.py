@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from ._lazy import compile_later
 from ._secret_forms import LONG_CHARS
 
 __all__ = ["SECRET_NAME", "mask", "mask_data", "may_have_credential"]
 
-SECRET_NAME: Final = re.compile(
+SECRET_NAME: Final = compile_later(
     r"auth|api.?key|(^|[^a-z])key$|token|secret|passw|credential|cookie|signature"
 )
 """Names of headers and parameters whose values are credentials."""
@@ -21,7 +22,7 @@ _PARAMETERS: Final = (
     "api_?key|key|token|access_token|id_token|auth|password|passwd|secret|client_secret|sig|"
     "signature"
 )
-_CREDENTIAL: Final = re.compile(
+_CREDENTIAL: Final = compile_later(
     rf"""
     # Not a word of a sentence: "basic authentication", "bearer token".
     (?P<scheme>\b(?:bearer|basic)\s+)(?=[^\s"',]*(?:[0-9._~+/=-]|(?-i:[a-z][A-Z])))

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
@@ -53,13 +52,19 @@ def _special(value: object) -> object:
             return sorted(items)
         except TypeError:
             return items
-    if isinstance(value, Decimal | Fraction | PurePath):
+    if isinstance(value, Decimal | PurePath) or _is_fraction(value):
         return str(value)
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError
+
+
+def _is_fraction(value: object) -> bool:
+    # Not imported here: its module compiles a pattern for 2 ms.
+    fractions = sys.modules.get("fractions")
+    return fractions is not None and isinstance(value, fractions.Fraction)
 
 
 def _convert(value: Any) -> object:

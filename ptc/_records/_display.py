@@ -11,9 +11,10 @@ Rule 3: colours are those of the notebook, with tints that can be read on light 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
+
+from .._core._lazy import compile_later
 
 if TYPE_CHECKING:
     from ._result import CallRecord, RunResult
@@ -26,7 +27,7 @@ _OUTPUT_CHARS: Final = 2_000
 _ARGUMENT_CHARS: Final = 200
 _NAME_CHARS: Final = 80
 _REPR_CHARS: Final = 60
-_INVISIBLE: Final = re.compile(
+_INVISIBLE: Final = compile_later(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )

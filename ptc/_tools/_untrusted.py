@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from .._core._lazy import compile_later
 from ..errors import UsageError
 
 __all__ = ["UntrustedMode", "combined_mode", "model_data", "model_text", "validate_mode"]
@@ -36,18 +37,18 @@ _TAG: Final = "untrusted-output"
 _REMOVED: Final = "[removed]"
 """Not the empty text: the parts around a removed imitation must not form another one."""
 
-_LINE_BREAKS: Final = re.compile("[\r\v\f\x1c-\x1e\x85\u2028\u2029](?!(?<=\r)\n)")
+_LINE_BREAKS: Final = compile_later("[\r\v\f\x1c-\x1e\x85\u2028\u2029](?!(?<=\r)\n)")
 """Other line breaks than ``\\n`` and ``\\r\\n``."""
 
 # ECMA-48, 5.4 and 5.6. The parts are possessive and bounded, so that no input is scanned twice.
-_TERMINAL: Final = re.compile(
+_TERMINAL: Final = compile_later(
     r"\x1b(?:"
     r"\[[0-?]{0,64}+[ -/]{0,8}+[@-~]"  # control sequences: colours, cursor movements
     r"|[]PX^_][^\x07\x1b\n]{0,4096}+(?:\x07|\x1b\\)"  # strings: titles, links, device control
     r"|[ -/]{0,8}+[0-Z\\`-~]"  # other escape sequences
     r")"
 )
-_HIDDEN: Final = re.compile(
+_HIDDEN: Final = compile_later(
     "["
     "\0-\x08\x0e-\x1f\x7f-\x9f"  # controls, C0 and C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls
@@ -68,7 +69,7 @@ _FLAGS: Final = frozenset(
 """Tags of the flags of England, Scotland and Wales: the only sequences that Unicode recommends."""
 
 # The patterns start with a set of characters, which `re` finds faster than alternatives.
-_TAGS: Final = re.compile(
+_TAGS: Final = compile_later(
     r"[<\[](?:"
     # Tags of tool calls, of system prompts, and of this module.
     r"(?<=<)[ \t]{0,4}+/?+[ \t]{0,4}+(?:[A-Za-z]{1,16}:)?"
@@ -81,14 +82,14 @@ _TAGS: Final = re.compile(
     r"(?:INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)(?:\]|>>)"
     r")"
 )
-_TURNS: Final = re.compile(
+_TURNS: Final = compile_later(
     r"[SHUADIR](?:(?<=S)(?:ystem|YSTEM)|(?<=H)(?:uman|UMAN)|(?<=U)(?:ser|SER)|"
     r"(?<=A)(?:ssistant|SSISTANT)|(?<=D)(?:eveloper|EVELOPER)|"
     r"(?<=# I)(?:nstruction|nput)|(?<=# R)esponse)[ \t*]{0,4}+:"
 )
-_LINE_START: Final = re.compile(r"(?:\A|\n|\\n)[ \t>*#]{0,12}\Z")
+_LINE_START: Final = compile_later(r"(?:\A|\n|\\n)[ \t>*#]{0,12}\Z")
 """Text before a turn. In JSON text, a line break is written as ``\\n``."""
-_LETTER: Final = re.compile(r"[^\W\d_]")
+_LETTER: Final = compile_later(r"[^\W\d_]")
 _LITERALS: Final = ("true", "false", "null")
 """JSON values that need no boundary, as numbers."""
 
@@ -199,15 +200,17 @@ def _clean(text: str, mode: UntrustedMode) -> _Cleaned:
 
     def replace_imitation(found: re.Match[str]) -> str:
         nonlocal imitations
-        start = found.start()
-        if found.re is _TURNS and not _LINE_START.search(found.string, max(0, start - 14), start):
-            return found[0]
         imitations += 1
         return _mark(found[0]) if mode == "mark" else _REMOVED
 
+    def replace_turn(found: re.Match[str]) -> str:
+        start = found.start()
+        starts_line = _LINE_START.search(found.string, max(0, start - 14), start)
+        return replace_imitation(found) if starts_line else found[0]
+
     text = _HIDDEN.sub(replace_hidden, text)
-    for pattern in (_TAGS, _TURNS):
-        text = pattern.sub(replace_imitation, text)
+    text = _TAGS.sub(replace_imitation, text)
+    text = _TURNS.sub(replace_turn, text)
     return _Cleaned(text, hidden, imitations)
 
 

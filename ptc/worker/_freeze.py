@@ -24,6 +24,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from .._dataclass import compile_all
+
 __all__ = [
     "IMMUTABLE",
     "WORD",
@@ -134,6 +136,7 @@ def freeze_types() -> int:
         FreezeError: If this interpreter has the flags elsewhere.
     """
     global _frozen
+    compile_all()
     _check_offset(_flags)
     changed = 0
     for kind in all_types():

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import pickle  # noqa: TID251  # of the host's own objects, by applications
 from dataclasses import field
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -81,7 +82,25 @@ def classes(dataclass: Decorator) -> tuple[Any, ...]:
 
         a: int
 
-    return Empty, One, Many, Heir, Keywords, Own, Identity
+    @dataclass(slots=True)
+    class Open:
+        """Fields that can be set."""
+
+        a: int
+        b: list[int] = field(default_factory=list)
+        c: int = field(default=1, compare=False)
+        d: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            self.d = 3
+
+    @dataclass(slots=True, eq=False)
+    class OpenIdentity:
+        """Equal to itself only, and hashable."""
+
+        a: int
+
+    return Empty, One, Many, Heir, Keywords, Own, Identity, Open, OpenIdentity
 
 
 PAIRS = list(zip(classes(dataclasses.dataclass), classes(ptc._dataclass.dataclass), strict=True))
@@ -119,8 +138,8 @@ def outcome(kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # Before 3.12, the standard library raises TypeError for a name without a field.
         hasattr(made, "a")
         and (
-            told(lambda: setattr(made, "a", 1)),
-            told(lambda: delattr(made, "a")),
+            told(lambda: setattr(copy.copy(made), "a", 1)),
+            told(lambda: delattr(copy.copy(made), "a")),
         ),
         hasattr(made, "__dict__"),
         dataclasses.asdict(made),
@@ -140,6 +159,18 @@ def test_class_is_that_of_the_standard_library(pair: tuple[Any, Any]) -> None:
         assert outcome(ours, args, kwargs) == outcome(theirs, args, kwargs)
     assert list(inspect.signature(ours).parameters) == list(inspect.signature(theirs).parameters)
     assert ours.__doc__ == theirs.__doc__
+
+
+def test_method_is_compiled_when_it_is_first_used_or_with_all_others() -> None:
+    first, second, *_ = classes(ptc._dataclass.dataclass)
+    third = classes(ptc._dataclass.dataclass)[1]
+    assert not any(isfunction(vars(kind)["__init__"]) for kind in (first, second, third))
+    first()
+    inspect.signature(second)
+    ptc._dataclass.compile_all()
+    assert all(isfunction(vars(kind)["__init__"]) for kind in (first, second, third))
+    assert third(4) == third(a=4)
+    assert not ptc._dataclass._LATER
 
 
 @ptc._dataclass.dataclass(frozen=True, slots=True)

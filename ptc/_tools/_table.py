@@ -58,6 +58,7 @@ class ToolTable:
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         self.tools: Mapping[str, Tool] = MappingProxyType(dict(tools))
         """The tools. Read only: runs with the same allow-list share them."""
+        self._last_named: tuple[str | None, list[Tool]] = (None, [])
 
     @cached_property
     def parameters(self) -> bytes:
@@ -128,9 +129,12 @@ class ToolTable:
 
         A tool that is missing here is called by a name that the script computes.
         """
-        words = {"", *re.findall(r"\w+", source)} & self._by_word.keys()
-        found = [tool for word in words for tool in self._by_word[word]]
-        return sorted(found, key=attrgetter("name"))
+        # A new run asks twice, for its first frame and for its record.
+        if source != self._last_named[0]:
+            words = {"", *re.findall(r"\w+", source)} & self._by_word.keys()
+            found = [tool for word in words for tool in self._by_word[word]]
+            self._last_named = source, sorted(found, key=attrgetter("name"))
+        return self._last_named[1]
 
     @cached_property
     def _by_word(self) -> dict[str, list[Tool]]:

@@ -29,12 +29,13 @@ by clock_getcpuclockid(3)."""
 class ProcessWorker(Worker):
     """A forked worker: its socket, its pidfd and the state of its run."""
 
-    __slots__ = ("_cpu_before", "_pidfd", "give_back")
+    __slots__ = ("_clock", "_cpu_before", "_pidfd", "give_back")
 
     def __init__(
         self, number: int, sock: socket.socket, reactor: Reactor, memory_bytes: int
     ) -> None:
         self._pidfd: int | None = None
+        self._clock: int | None = None
         self._cpu_before = 0.0
         self.give_back: Callable[[], bool] | None = None
         """Has it restored for another run; False if it has to be killed. None: it always is."""
@@ -54,12 +55,15 @@ class ProcessWorker(Worker):
         if self._pidfd is None or self.exit is not None:
             return None
         try:
-            pid = _pid_of(self._pidfd)
-            # -1 for a reaped process. At worst the clock of a process that reuses the pid is read;
-            # nothing is done to that process.
-            if pid <= 0:
-                return None
-            return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK) - self._cpu_before
+            if self._clock is None:
+                pid = _pid_of(self._pidfd)
+                # -1 for a reaped process.
+                if pid <= 0:
+                    return None
+                self._clock = (~pid << 3) | _PROCESS_CLOCK
+            # At worst the clock of a process that reuses the pid is read; nothing is done to that
+            # process.
+            return time.clock_gettime(self._clock) - self._cpu_before
         except (OSError, ValueError, IndexError):
             return None
 

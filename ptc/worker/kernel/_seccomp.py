@@ -26,11 +26,13 @@ import platform
 import signal
 import struct
 from dataclasses import field
+from itertools import chain
+from typing import Final
 
 from ..._dataclass import dataclass
 from . import _libc
 
-__all__ = ["MACHINES", "Filter", "Machine", "available", "build", "machine"]
+__all__ = ["MACHINES", "Filter", "Machine", "available", "build", "build_for_restorer", "machine"]
 
 KILL = 0x80000000
 NOTIFY = 0x7FC00000
@@ -264,6 +266,28 @@ def _traced_rule(rule: _Rule) -> _Rule:
     return rule
 
 
+_RESTORER: Final = {
+    "read": 0, "fstat": 5, "poll": 7, "lseek": 8, "ioctl": 16, "pread64": 17, "pwrite64": 18,
+    "recvmsg": 47, "getsockname": 51, "getsockopt": 55, "wait4": 61, "kill": 62, "fcntl": 72,
+    "ptrace": 101, "getdents64": 217, "restart_syscall": 219, "openat": 257, "newfstatat": 262,
+    "pidfd_open": 434,
+}  # fmt: skip
+"""Calls that the restorer makes besides those of a worker, on x86-64. Landlock confines `openat`,
+and `ptrace` and `kill` reach workers only."""
+_RESTORER_CHECKS: Final = {
+    "mmap": [_only_bits(2, _PROT_READ_WRITE), _all_bits(3, _MAP_PRIVATE_ANONYMOUS)],
+    "mprotect": [_only_bits(2, _PROT_READ_WRITE)],
+    # FIONREAD and TIOCOUTQ of the wire, UFFDIO_REGISTER and PAGEMAP_SCAN of `_written`.
+    "ioctl": [_is_one_of(1, 0x541B, 0x5411, 0xC020AA00, 0xC0606610)],
+    # The requests of `_trace`.
+    "ptrace": [_is_one_of(
+        0, 7, 12, 13, 0x4201, 0x4204, 0x4205, 0x4206, 0x4209, 0x420A, 0x420B,
+    )],
+    "kill": [_is(1, int(getattr(signal, "SIGKILL", 9)))],
+    "prlimit64": [_is(1, 0)],  # RLIMIT_CPU
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A filter program, ready to be installed."""
@@ -337,6 +361,32 @@ def build(
     rules = _rules(wire_fd) + (_send_listener_rules(notice_fd) if notice_fd is not None else [])
     if traced:
         rules = [_traced_rule(rule) for rule in rules]
+    blocks = [
+        _block(table.numbers[name], answer, checks, refusal) for name, answer, checks in rules
+    ]
+    if traced:
+        blocks.append(_block(MARK, TRACE | MARK_MESSAGE, [], refusal))
+    return _assemble(table, blocks, refusal, notifies=notifies)
+
+
+def build_for_restorer(table: Machine) -> Filter:
+    """Assemble the filter of the restorer, for x86-64: other calls fail with EPERM.
+
+    It has no effect on files, network or processes but those of `_RESTORER`.
+    """
+    refusal = ERRNO | errno.EPERM
+    numbers = {**table.numbers, **_RESTORER}
+    blocks = [
+        _block(number, ALLOW, _RESTORER_CHECKS.get(name, []), refusal)
+        for name, number in numbers.items()
+    ]
+    return _assemble(table, blocks, refusal, notifies=False)
+
+
+def _assemble(
+    table: Machine, blocks: list[list[_Instruction]], refusal: int, *, notifies: bool
+) -> Filter:
+    """Join the blocks of all calls; any other gets the refusal."""
     program = [
         _Instruction(_LOAD, _OFFSET_ARCH),
         # int 0x80 and 32-bit arm have another architecture value and other numbers.
@@ -345,12 +395,9 @@ def build(
         _Instruction(_LOAD, _OFFSET_NUMBER),
         _Instruction(_AT_LEAST, _X32_BIT, 0, 1),
         _Instruction(_RETURN, KILL),
+        *chain.from_iterable(blocks),
+        _Instruction(_RETURN, refusal),
     ]
-    for name, answer, checks in rules:
-        program += _block(table.numbers[name], answer, checks, refusal)
-    if traced:
-        program += _block(MARK, TRACE | MARK_MESSAGE, [], refusal)
-    program.append(_Instruction(_RETURN, refusal))
     code = b"".join(
         struct.pack("=HBBI", step.code, step.if_true, step.if_false, step.constant)
         for step in program

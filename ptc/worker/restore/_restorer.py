@@ -2,7 +2,8 @@
 
 Rule 1: it never runs a script, and holds no descriptor of the host but the socket of its requests.
     tests/worker/restore/test_restorer.py::test_restorer_holds_no_file_of_the_host
-    Landlock keeps it from all files but those of /proc, and from other processes (`_jail`).
+    Landlock keeps it from all files but those of /proc, and from other processes (`_jail`). A
+    filter keeps it from all calls but its own.
     tests/worker/restore/test_restorer.py::test_restorer_reaches_no_process_but_the_workers
 Rule 2: a worker that is not certainly as it was is killed; the zygote reports its exit as any
     other. tests/worker/restore/test_hostile_runs.py
@@ -42,7 +43,7 @@ from ._hand_over import FIRST_MESSAGE_FDS, Restorer
 from ._image import Files, Image, Template
 from ._reading import Unlike
 
-__all__ = ["start_restorer"]
+__all__ = ["confine", "start_restorer"]
 
 _MESSAGE_BYTES = 4096
 _HIGH_FD = 16
@@ -95,13 +96,23 @@ def start_restorer(proc: int, *, verify: bool) -> Restorer:
         try:
             _libc.prctl(_libc.PR_SET_PDEATHSIG, signal.SIGKILL)
             _close_others({proc, near.fileno(), ours.fileno()})
-            _Server(proc, near, ours, verify=verify).serve()
+            server = _Server(proc, near, ours, verify=verify)
+            confine()
+            server.serve()
         finally:
             os._exit(1)
     near.close()
     ours.close()
     os.close(proc)
     return Restorer(pid, _move_high(far), _move_high(host))
+
+
+def confine() -> None:
+    """Allow this process the calls that it makes, and no other, for good."""
+    table = _seccomp.machine()
+    if table is None:
+        raise OSError(0, "the system calls of this machine are not known")
+    _seccomp.build_for_restorer(table).install(os.getpid())
 
 
 def _move_high(sock: socket.socket) -> socket.socket:

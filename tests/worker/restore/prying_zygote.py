@@ -6,7 +6,9 @@ PID is a process of the same user, outside of the jail. LAYER is "off" to leave 
 layer out.
 """
 
+import mmap
 import os
+import resource
 import runpy
 import signal
 import socket
@@ -28,7 +30,32 @@ def attempts(server: Any) -> dict[str, Any]:
         with socket.socket() as sock:
             sock.connect(("127.0.0.1", 9))
 
+    def fork() -> None:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+    def make_sockets() -> None:
+        for sock in socket.socketpair():
+            sock.close()
+
+    def map_code() -> None:
+        prot = mmap.PROT_READ | mmap.PROT_EXEC
+        mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE, prot=prot).close()
+
+    def stop() -> None:
+        # 0 ends nobody: it asks for the right to send a signal.
+        os.kill(os.getpid(), 0)
+
     return {
+        "forks": fork,
+        "makes sockets": make_sockets,
+        "maps code": map_code,
+        "sends other signals": stop,
+        "changes its limits": lambda: resource.setrlimit(
+            resource.RLIMIT_CORE, resource.getrlimit(resource.RLIMIT_CORE)
+        ),
         "lists processes": lambda: os.listdir(server._proc),
         "reads memory": lambda: open_below("mem", os.O_RDONLY),
         "writes memory": lambda: open_below("mem", os.O_RDWR),
@@ -54,7 +81,6 @@ def main() -> None:
     serve = _restorer._Server.serve
 
     def pry(server: Any) -> None:
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         for name, attempt in attempts(server).items():
             try:
                 attempt()
@@ -64,6 +90,7 @@ def main() -> None:
                 server._counts[name] = 1
         serve(server)
 
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # the restorer inherits it
     _restorer._Server.serve = pry  # type: ignore[assignment, method-assign]
     # Namespaces would refuse most of it, too; not every machine has them.
     _namespaces.__dict__["unshare"] = lambda: dict.fromkeys(
@@ -71,6 +98,7 @@ def main() -> None:
     )
     if LAYER == "off":
         _landlock.__dict__["restrict_except"] = lambda *_, **_options: None
+        _restorer.__dict__["confine"] = lambda: None
     del sys.modules["ssl"]
     del sys.path[-len(folders) :]
     runpy.run_path(ENTRY, run_name="__main__")

@@ -81,6 +81,11 @@ FORBIDDEN = (
     "leaves by its folder",
     "opens its program",
     "traces",
+    "forks",
+    "makes sockets",
+    "maps code",
+    "sends other signals",
+    "changes its limits",
 )
 """Attempts of `prying_zygote.py` on a process of the same user."""
 

@@ -107,6 +107,7 @@ def _check_restorer(jail: ZygoteJail, layers: tuple[Layer, ...]) -> tuple[Zygote
         if layer.name == "violation_names" and not layer.on:
             reason = f"the filter of system calls has no listener: {layer.detail}"
     if not reason:
+        restorer.reserve_room()
         return jail, ""
     restorer.kill()
     return replace(jail, restorer=None), reason
@@ -254,7 +255,6 @@ class _Server:
         self, restorer: Restorer, message: dict[str, Any], wire_fd: int
     ) -> NoReturn:
         """Serve runs, after each of which the restorer puts this process back to its mark."""
-        restorer.reserve_room()
         cpu = message["cpu"]
         sock = confine_worker(self._jail, wire_fd, message["memory"], cpu, _LIFETIMES * cpu)
         lock_down(self._jail, traced=True)

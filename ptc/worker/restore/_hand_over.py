@@ -93,7 +93,10 @@ class Restorer:
         return "" if answer == b"+" else answer.decode(errors="replace") or "it died"
 
     def reserve_room(self) -> None:
-        """Reserve address space that a run fills without asking the kernel for more."""
+        """Reserve address space that a run fills without asking the kernel for more.
+
+        In the zygote: its workers share the room as long as they do not fill it.
+        """
         _libc.tune_malloc(_TRIM_THRESHOLD, _MOST_MAPPED)
         _libc.tune_malloc(_TOP_PAD, 1 << 20)
         _libc.tune_malloc(_MMAP_THRESHOLD, 32 << 20)

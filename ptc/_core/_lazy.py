@@ -37,7 +37,7 @@ def lazy_exports(
     return get_attribute, list_names
 
 
-def _import(name: str, package: str) -> Any:
+def _import(name: str, package: str | None = None) -> Any:
     """Import a module with the garbage collector off.
 
     The objects of hundreds of modules stay alive. To look for garbage among them took 14 of the
@@ -82,6 +82,6 @@ class LazyModule:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self._name), name)
+        value = getattr(_import(self._name), name)
         setattr(self, name, value)
         return value

@@ -66,7 +66,7 @@ class CallScheduler:
         self._servers = 0
         self._polling = False
         self._score = PollScore()
-        self._heavy = anyio.Lock()
+        self._heavy: anyio.Lock | None = None
         self._turns = Turns()
 
     @property
@@ -97,7 +97,8 @@ class CallScheduler:
     async def wait(self) -> None:
         """Wait for the first call, for `stop`, or for `wake`."""
         await self._woken.wait()
-        self._woken = anyio.Event()
+        if not self._stopped:
+            self._woken = anyio.Event()
 
     def stop(self) -> None:
         """Start no further call, and make `run` return."""
@@ -225,6 +226,7 @@ class CallScheduler:
             if call.weight > _HEAVY_BYTES:
                 # Shielded: a cancellation now must not lose the result of the tool.
                 with anyio.CancelScope(shield=True):
+                    self._heavy = self._heavy or anyio.Lock()
                     async with self._heavy:
                         await anyio.lowlevel.checkpoint()
         except SuspendedError:

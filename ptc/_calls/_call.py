@@ -340,9 +340,7 @@ class OpenCall:
     def _list_attachments(self) -> tuple[AttachmentRef, ...]:
         reply = self.outcome.reply
         found = reply.attachments if reply else tuple(self.attached)
-        if not found:
-            return ()
-        return tuple(ref for ref in found if isinstance(ref, AttachmentRef))
+        return tuple(ref for ref in found if isinstance(ref, AttachmentRef)) if found else ()
 
     def encode_arguments(self) -> bytes:
         """Encode the redacted arguments as sorted JSON.

@@ -15,7 +15,8 @@ from typing import Any, cast
 import anyio
 
 from .._core._call_usage import usage_of_call
-from .._schema._check import Arguments, arguments_mapping, copy_data, is_flat
+from .._schema._check import Arguments, arguments_mapping
+from .._schema._copy import copy_data, is_flat
 from .._tools._approval import ApprovalNeededError
 from .._tools._cache import Cache
 from .._tools._context import ambient_call

@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, ForwardRef, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, ForwardRef, Protocol, TypeGuard
 
 from .._core import _json
 from .._core._arguments import nearest
@@ -31,8 +31,6 @@ __all__ = [
     "ValueCheck",
     "arguments_mapping",
     "compile_schema",
-    "copy_data",
-    "is_flat",
     "make_adapter",
     "model_validator",
     "plain_data",
@@ -472,35 +470,3 @@ def _path(what: str, parts: Iterable[Any]) -> str:
 def arguments_mapping(arguments: Any) -> Mapping[str, Any]:
     """Return validated arguments as a mapping; they may be an instance of a model."""
     return arguments if isinstance(arguments, Mapping) else dict(arguments)
-
-
-_SCALARS: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
-
-
-def is_flat(arguments: Arguments) -> bool:
-    """Return True if all arguments are scalars, which a function cannot modify."""
-    return type(arguments) is dict and _SCALARS.issuperset(map(type, arguments.values()))
-
-
-def copy_data(arguments: Arguments) -> Arguments:
-    """Return arguments with lists and objects of their own, which a function may modify.
-
-    Those of the call are recorded, passed to the next attempt, and compared on resume.
-    """
-    try:
-        return dict(arguments) if is_flat(arguments) else _copy(arguments)
-    except RecursionError:
-        # An application passed an object that contains itself. It has no JSON form, so it is
-        # neither recorded nor compared.
-        return arguments
-
-
-def _copy(value: Any) -> Any:
-    if type(value) is dict:
-        return {key: _copy(v) if type(v) in _NESTED else v for key, v in value.items()}
-    if type(value) is list:
-        return [_copy(v) if type(v) in _NESTED else v for v in value]
-    return value
-
-
-_NESTED: Final = frozenset({dict, list})

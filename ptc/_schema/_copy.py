@@ -1,0 +1,40 @@
+"""Copies of arguments, for functions that may modify them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ._check import Arguments
+
+__all__ = ["copy_data", "is_flat"]
+
+_SCALARS: Final[frozenset[type]] = frozenset({str, int, float, bool, type(None)})
+
+
+def is_flat(arguments: Arguments) -> bool:
+    """Return True if all arguments are scalars, which a function cannot modify."""
+    return type(arguments) is dict and _SCALARS.issuperset(map(type, arguments.values()))
+
+
+def copy_data(arguments: Arguments) -> Arguments:
+    """Return arguments with lists and objects of their own, which a function may modify.
+
+    Those of the call are recorded, passed to the next attempt, and compared on resume.
+    """
+    try:
+        return dict(arguments) if is_flat(arguments) else _copy(arguments)
+    except RecursionError:
+        # An application passed an object that contains itself. It has no JSON form, so it is
+        # neither recorded nor compared.
+        return arguments
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copy(v) if type(v) in _NESTED else v for key, v in value.items()}
+    if type(value) is list:
+        return [_copy(v) if type(v) in _NESTED else v for v in value]
+    return value
+
+
+_NESTED: Final = frozenset({dict, list})

@@ -61,10 +61,10 @@ class RecordFilter:
         """
         try:
             data = encode()
-            if not _is_in_order(arguments, data):
-                text = _json.dumps(self.redact(arguments), what="arguments").decode()
-            else:
+            if _is_in_order(arguments, data):
                 text = data.decode()
+            else:
+                text = _json.dumps(self.redact(arguments), what="arguments").decode()
         except _json.JsonError as error:
             return f"(not JSON: {error})"[:_PREVIEW_CHARS], ""
         short = text if len(text) <= _PREVIEW_CHARS else text[: _PREVIEW_CHARS - 1] + "…"

@@ -22,7 +22,7 @@ def copy_data(arguments: Arguments) -> Arguments:
     Those of the call are recorded, passed to the next attempt, and compared on resume.
     """
     try:
-        return dict(arguments) if is_flat(arguments) else _copy(arguments)
+        return _copy(arguments)
     except RecursionError:
         # An application passed an object that contains itself. It has no JSON form, so it is
         # neither recorded nor compared.

@@ -181,8 +181,7 @@ def test_browser_without_a_token_sees_nothing(site: Site, chromium: Any, signed_
     assert signed_in
     context = chromium.new_context()
     page = context.new_page()
-    page.goto(f"{site.origin}/runs/{site.runs['orders']}")
-    page.wait_for_selector("main > *")
+    show(page, site, "paused")
     assert "Sign in" in page.inner_text("main")
     assert "A-17" not in page.content()
     context.close()

@@ -69,22 +69,24 @@ def _open_process(
     control_fd: int, isolation: str, packages: Sequence[str], folders: list[str]
 ) -> subprocess.Popen[bytes]:
     entry = Path(__file__).parent.parent / "worker" / "__main__.py"
-    return subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
-        # -I would be these and -E, but -E drops PYTHONHASHSEED, the only variable set here.
-        [
-            *(sys.executable, "-P", "-s", "-S", str(entry)),
-            *(str(control_fd), isolation, ",".join(packages)),
-            *folders,
-        ],
-        env={"PYTHONHASHSEED": "0"},
-        pass_fds=(control_fd,),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        # Ctrl-C in the terminal is for the host, which stops its runs cleanly.
-        start_new_session=True,
-    )
+    # DEVNULL would be opened by Popen, which loses it before 3.11.7 if there is no descriptor left.
+    with open(os.devnull, "r+b", buffering=0) as nothing:
+        return subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
+            # -I would be these and -E, but -E drops PYTHONHASHSEED, the only variable set here.
+            [
+                *(sys.executable, "-P", "-s", "-S", str(entry)),
+                *(str(control_fd), isolation, ",".join(packages)),
+                *folders,
+            ],
+            env={"PYTHONHASHSEED": "0"},
+            pass_fds=(control_fd,),
+            stdin=nothing,
+            stdout=nothing,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            # Ctrl-C in the terminal is for the host, which stops its runs cleanly.
+            start_new_session=True,
+        )
 
 
 def start_error(error: OSError) -> str:

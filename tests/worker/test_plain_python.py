@@ -41,6 +41,12 @@ NEWER = {
     "wrong_lengths_of_a_sleep": "the message for a length without a number, as before 3.14",
 }
 """Cases that differ from 3.14 on, and how."""
+LATER = {
+    "context_of_a_refused_value": "the cause is hidden",
+    "docstrings_of_dataclasses_without_init": "a class without a signature is no error",
+    "fields_of_another_object_hide_the_cause": "the cause is hidden",
+}
+"""Cases in which a script has on each 3.11 what a later patch release than 3.11.2 changed."""
 
 
 @pytest.fixture(scope="module")
@@ -71,4 +77,6 @@ def test_value_is_that_of_plain_python(name: str, values: tuple[Any, Any]) -> No
     if sys.version_info >= (3, 14) and name in NEWER:
         assert ours[name] != plain[name], "it no longer differs"
         return
+    if sys.version_info < (3, 11, 7) and name in LATER and ours[name] != plain[name]:
+        pytest.skip(f"plain Python is older than 3.11.7: {LATER[name]}")
     assert ours[name] == plain[name]

@@ -50,6 +50,9 @@ DOCUMENTED = {
     """,
 }
 
+LATER = {"pickle_by_enum_name", "pickle_by_global_name"}
+"""Refused names of `enum` that 3.11.2, the release of Debian 12, does not have."""
+
 
 def public_names(module: str) -> set[str]:
     """Return `__all__`; without one, the names that the module defines itself."""
@@ -77,7 +80,8 @@ def test_every_public_name_of_a_module_is_offered_or_refused(module: str) -> Non
     real = importlib.import_module(module)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of deprecated names
-        assert [name for name in {*MODULES[module], *reasons} if not hasattr(real, name)] == []
+        missing = {name for name in {*MODULES[module], *reasons} if not hasattr(real, name)}
+    assert missing - (LATER if sys.version_info < (3, 11, 7) else set()) == set()
 
 
 @pytest.mark.parametrize(("version", "names"), DOCUMENTED.items(), ids=str)

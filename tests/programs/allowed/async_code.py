@@ -65,6 +65,15 @@ async def consumer(queue):
     return seen
 
 
+async def failing_group(sem, log):
+    try:
+        async with asyncio.TaskGroup() as group:
+            a = group.create_task(work(1, sem, log))
+            b = group.create_task(work(3, sem, log))
+    except ExceptionGroup as error:
+        return [[repr(e) for e in error.exceptions], a.done()]
+
+
 async def run(ctx, inputs):
     out, log = [], []
     sem = asyncio.Semaphore(2)
@@ -76,13 +85,8 @@ async def run(ctx, inputs):
     out.append([x async for x in numbers(3) if x])
     out.append({x: await asyncio.sleep(0, x) async for x in numbers(2)})
     out.append(await Wait())
-    try:
-        async with asyncio.TaskGroup() as group:
-            a = group.create_task(work(1, sem, log))
-            b = group.create_task(work(3, sem, log))
-    except ExceptionGroup as error:
-        out.append([repr(e) for e in error.exceptions])
-    out.append(a.done())
+    # A task of its own: before 3.11.3, no timeout works in a task in which a group failed.
+    out.extend(await asyncio.create_task(failing_group(sem, log)))
     queue = asyncio.Queue()
     _, seen = await asyncio.gather(producer(queue), consumer(queue))
     out.append(seen)

@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import select
-import signal
 import socket
 import struct
 import sys
@@ -74,9 +73,12 @@ def deny(names: list[str], *, take_the_listener: bool) -> None:
     assert libc.prctl(38, 1, 0, 0, 0) == 0
     flags = 8 if take_the_listener else 0  # SECCOMP_FILTER_FLAG_NEW_LISTENER
     assert libc.syscall(SECCOMP[platform.machine()], 1, flags, header) >= 0
+    parent = os.getpid()
     if take_the_listener and os.fork() == 0:
-        libc.prctl(1, 9, 0, 0, 0)  # holds it for as long as its parent lives
-        signal.pause()
+        # It holds the listener while its parent lives. A parent that has become another user may
+        # not send the signal of PR_SET_PDEATHSIG.
+        select.select([os.pidfd_open(parent)], [], [])
+        os._exit(0)
 
 
 def take(wire: socket.socket, size: int) -> bytes:

@@ -31,8 +31,8 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# `pytest --hypothesis-profile=thorough`, as `.ci/run` does, tries 500 examples.
-hypothesis.settings.register_profile("thorough", max_examples=500)
+# `pytest --hypothesis-profile=thorough`, as `.ci/run` does, tries 200 examples.
+hypothesis.settings.register_profile("thorough", max_examples=200)
 hypothesis.settings.register_profile("short", max_examples=50)
 hypothesis.settings.load_profile("short")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from tests.fuzz.durable_oracle import differences
 from tests.fuzz.durable_server import Server
 from tests.fuzz.durable_steps import Steps, watch
 
-__all__ = ["Drive", "one", "outcome_of", "spawn"]
+__all__ = ["Drive", "one", "outcome_of", "spawn", "warm_up"]
 
 Drive = Callable[[Path], Awaitable[dict[str, Any]]]
 """Starts or resumes the run of a folder, and returns its result."""
@@ -56,6 +59,7 @@ def _child(drive: Drive, folder: Path, at: int | None) -> int:
         Steps.reset({} if at is None else {at: partial(os.kill, os.getpid(), signal.SIGKILL)})
         outcome = anyio.run(drive, folder)
         outcome["steps"] = Steps.count
+        outcome["modules"] = sorted(sys.modules)
         (folder / "outcome.part").write_text(json.dumps(outcome))
         (folder / "outcome.part").rename(folder / "outcome")
     except BaseException:  # noqa: BLE001  # this is what is looked for
@@ -68,6 +72,13 @@ def outcome_of(folder: Path) -> dict[str, Any]:
     """Return the output of a process that finished."""
     found: dict[str, Any] = json.loads((folder / "outcome").read_text())
     return found
+
+
+def warm_up(folder: Path) -> None:
+    """Import what a process that finished has imported, so that later ones start with it."""
+    for name in outcome_of(folder)["modules"]:
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def one(drive: Drive, steps: list[int], straight: Path, folder: Path) -> tuple[int, list[str]]:

@@ -85,6 +85,7 @@ def outcomes(tmp_path: Path) -> Iterator[tuple[int, Path, Any]]:
         assert durable_fork.spawn(drive, folder, None) == "ended"
         outcome = durable_fork.outcome_of(folder)
         if not at:
+            durable_fork.warm_up(folder)
             stride = 1 if every else 7
             first = 1 if every else 1 + time.localtime().tm_yday % stride
             steps += range(first, outcome["steps"] + 1, stride)

@@ -121,6 +121,7 @@ def check_killed(folder: Path, points: list[int] | None) -> int:
     straight = folder / "straight"
     straight.mkdir()
     assert fork.spawn(drive, straight, None) == "ended", (straight / "wrong").read_text()
+    fork.warm_up(straight)
     outcome = fork.outcome_of(straight)
     assert outcome["status"] == "completed", outcome
     assert outcome["value"][2] == 3

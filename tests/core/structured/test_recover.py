@@ -298,8 +298,9 @@ def test_time_of_hostile_text_grows_no_faster_than_the_text(
 ) -> None:
     """Also inside regular expressions and the validator, whose steps nobody can count."""
     contract = Contract(schema)
-    small, large = (min(seconds(hostile(n), contract) for _ in range(2)) for n in (50_000, 800_000))
-    assert large < 16 * small * 4 + 0.5
+    small = min(seconds(hostile(50_000), contract) for _ in range(2))
+    large = (seconds(hostile(800_000), contract) for _ in range(2))
+    assert any(time < 16 * small * 4 + 0.5 for time in large), "neither of two attempts"
 
 
 def seconds(text: str, contract: Contract) -> float:

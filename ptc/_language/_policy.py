@@ -13,8 +13,9 @@ A name in a script is one of four kinds, decided by spelling alone (`kind_of`):
   never reaches an attribute of a library object;
 * dunder: refused except for the tables below, each entry with its reason.
 
-Rule 1: a renamed private name cannot be spelled in a script
-    (test_prefix_of_renamed_names_cannot_be_written_in_source).
+Rule 1: a renamed private name cannot be spelled in a script, in source or as text
+    (test_prefix_of_renamed_names_cannot_be_written_in_source,
+    test_prefix_of_renamed_names_is_refused_in_text).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ __all__ = [
     "MISSING_HINTS",
     "MODULES",
     "MODULE_HINTS",
+    "OBJECT_NUMBERS",
     "OFFERED",
     "POLICY_VERSION",
     "PRIVATE_PREFIX",
@@ -55,6 +57,10 @@ Kind = Literal["ordinary", "power", "private", "dunder"]
 PRIVATE_PREFIX: Final = "ptc_private_"
 
 _MANGLED = re.compile(rf"{PRIVATE_PREFIX}(?=\w)")
+
+#: Keys in the namespace of an object under which a worker keeps the number that `id` returns, with
+#: the address of the object, and the number that is its hash. No script may read or write them.
+OBJECT_NUMBERS: Final = frozenset({"@number", "@hash"})
 
 # Documented single-underscore names of the standard library are part of its public interface, and
 # refer to data or to objects of the script. They are not renamed.
@@ -284,8 +290,10 @@ CALL_ONLY: Final = {
 
 
 def is_dunder(name: str) -> bool:
-    """True for ``__x__``."""
-    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+    """True for ``__x__``, and for the names under which a worker keeps numbers in an object."""
+    return (
+        len(name) > 4 and name.startswith("__") and name.endswith("__")
+    ) or name in OBJECT_NUMBERS
 
 
 def is_private(name: str) -> bool:
@@ -310,9 +318,9 @@ MAPPING_METHODS: Final = frozenset(
 
 def kind_of(name: str) -> Kind:
     """Return the kind of an attribute name, by spelling alone."""
+    if is_dunder(name):
+        return "dunder"
     if name.startswith("_"):
-        if is_dunder(name):
-            return "dunder"
         return "private" if is_private(name) else "ordinary"
     return "power" if name in power_names() else "ordinary"
 
@@ -326,7 +334,13 @@ def mangle(name: str, class_name: str | None) -> str:
 
 
 def rename(name: str) -> str:
-    """Return the attribute name that stands for the private name `name` (already mangled)."""
+    """Return the attribute name that stands for the private name `name` (already mangled).
+
+    Raises:
+        AttributeError: If `name` is text of a script that has the form of a renamed name.
+    """
+    if name.startswith(PRIVATE_PREFIX):
+        raise AttributeError(f"a name may not start with {PRIVATE_PREFIX!r}")
     return PRIVATE_PREFIX + name[1:] if is_private(name) else name
 
 

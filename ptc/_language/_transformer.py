@@ -96,8 +96,7 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             self.check_module_attribute(node)
         node.value = self.visit(node.value)
         if kind == "ordinary":
-            if attr.startswith(policy.PRIVATE_PREFIX):
-                self.refuse(node, "name_refused", f"the name {attr!r} is reserved")
+            self._refuse_prefix(node, attr)
             if loads and attr in policy.MAPPING_METHODS and node not in self._called:
                 return guard_call("@field", node, [node.value, ast.Constant(attr)])
             return node
@@ -200,7 +199,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
                 hint = "match on the class, then read the attribute"
                 message = f"{attr!r} cannot be matched by position"
                 self.refuse(constant, "attribute_refused", message, hint)
-            constant.value = policy.rename(attr)
+            if not self._refuse_prefix(constant, attr):
+                constant.value = policy.rename(attr)
         return value
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -309,7 +309,8 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             if kind in {"power", "dunder"}:
                 hint = "match on the class, then read the attribute"
                 self.refuse(node, "attribute_refused", f"{attr!r} cannot be matched", hint)
-            node.kwd_attrs[index] = policy.rename(attr)
+            if not self._refuse_prefix(node, attr):
+                node.kwd_attrs[index] = policy.rename(attr)
         return cast(ast.AST, self.node_contents_visit(node))
 
 

@@ -109,14 +109,20 @@ class ScriptVisitor(RestrictingNodeTransformer):
     def _mangle(self, name: str) -> str:
         return policy.mangle(name, self._classes[-1] if self._classes else None)
 
+    def _refuse_prefix(self, node: ast.AST, name: str) -> bool:
+        """Refuse a name of the form of a renamed one; return whether it was refused."""
+        if not name.startswith(policy.PRIVATE_PREFIX):
+            return False
+        self.refuse(node, "name_refused", f"the name {name!r} is reserved")
+        return True
+
     def _name(self, node: ast.AST, name: str, *, store: bool) -> str:
         """Check the variable `name` and return its name in the compiled script."""
         scope = self._class_scope
         if not policy.is_dunder(name):
-            if name.startswith(policy.PRIVATE_PREFIX):
-                self.refuse(node, "name_refused", f"the name {name!r} is reserved")
+            refused = self._refuse_prefix(node, name)
             mangled = self._mangle(name)
-            if scope is not None and mangled in scope.private:
+            if not refused and scope is not None and mangled in scope.private:
                 return policy.rename(mangled)
             return mangled
         if scope is not None and (name in policy.DEFINABLE or name in policy.CLASS_DATA):

@@ -304,7 +304,9 @@ class _Run:
 
         def connect(loop: ScriptLoop) -> ScriptLoop:
             loop.attach(most)
-            loop.set_exception_handler(partial(_report_unhandled, calls))
+            # A closure, since a script that reads attributes of its task would find those of a
+            # `partial`, and behind `calls` the socket.
+            loop.set_exception_handler(lambda _, context: calls.warn(_unhandled_note(context), 0))
             return loop
 
         def report_readings(number: int) -> None:
@@ -380,11 +382,10 @@ class _Run:
         self._wire.close(Kind.FAILED, body)
 
 
-def _report_unhandled(calls: Calls, _loop: object, context: dict[str, Any]) -> None:
+def _unhandled_note(context: dict[str, Any]) -> Note:
     error = context.get("exception")
     detail = f": {type(error).__name__}: {error}" if error is not None else ""
-    message = f"{context.get('message', 'unhandled error')}{detail}"
-    calls.warn(Note("task_failed", message, ""), 0)
+    return Note("task_failed", f"{context.get('message', 'unhandled error')}{detail}", "")
 
 
 def _call(

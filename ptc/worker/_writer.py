@@ -14,11 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from functools import partial
 from itertools import chain, islice
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
-from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -110,11 +114,16 @@ def _write(value: object, depth: int, convert: Callable[[], object]) -> tuple[by
 def _encode(value: object, depth: int, kinds: set[type]) -> bytes | None:
     """Write a light value; return None if a part of it has no exact JSON form.
 
+    orjson writes a list from the length and the place that it had at first. So no code of a script
+    may be called while it holds one of the script's: a `Mapping` that shortens the list around it
+    would have memory of others written, as objects (`o[0] = M(o)`). Values of the types that call
+    such code are converted first, to lists and objects that the script does not hold.
+
     Raises:
         TooHeavyError: If a conversion makes it too heavy.
-        ProtocolError: If it is nested too deeply.
+        ProtocolError: If it is nested too deeply, since a set becomes a list.
     """
-    if not kinds <= _KNOWN and _is_unsafe(kinds):
+    if not kinds <= _SAFE:
         return None
     try:
         body = orjson.dumps(value, default=_Special(), option=_values.OPTIONS)
@@ -125,17 +134,11 @@ def _encode(value: object, depth: int, kinds: set[type]) -> bytes | None:
             raise cause from None
         return None
     # orjson writes NaN and the infinities as null.
-    if not kinds <= _PLAIN and b"null" in body and not (kinds <= _KNOWN and _is_finite([value])):
+    if float in kinds and b"null" in body and not _is_finite([value]):
         return None
-    if not kinds <= _KNOWN:
-        # The result of a conversion may be nested.
+    if not kinds.isdisjoint(_SETS):
         decode(body, MAX_DEPTH - depth)
     return body
-
-
-def _is_unsafe(kinds: set[type]) -> bool:
-    """Return True for types whose attributes orjson reads: it crashes if that raises an error."""
-    return any(issubclass(kind, Enum | UUID) for kind in kinds)
 
 
 def _is_finite(level: list[Any]) -> bool:
@@ -162,19 +165,22 @@ def _next_batch(count: int, weight: int) -> int:
 
 
 class _Special:
-    """Converts the values that orjson does not write by itself, up to a total weight."""
+    """Converts values of the types in `_CONVERTED`, up to a total weight, by code of ours alone."""
 
     __slots__ = ("_left",)
 
     def __init__(self) -> None:
         self._left = _MOST
 
-    def __call__(self, value: object) -> object:
-        plain = _values.special(value)
-        weight, kinds = _weigh([plain], 0)
-        if _is_unsafe(kinds):
+    def __call__(self, value: Any) -> object:
+        if isinstance(value, datetime):
+            ours = type(value.tzinfo) in _ZONES
+        else:
+            ours = type(value) not in _SETS or _EXACT.issuperset(map(type, value))
+        if not ours:
             raise TypeError
-        self._left -= weight
+        plain = _values.special(value)
+        self._left -= _weigh([plain], 0)[0]
         if self._left < 0:
             raise TooHeavyError
         return plain
@@ -187,7 +193,14 @@ _EXACT = _TEXT | (_SCALARS - {float})
 _LISTS: set[type] = {list, tuple}
 _OBJECTS: set[type] = {dict, Record}
 _KNOWN: set[type] = {str, *_SCALARS, *_LISTS, *_OBJECTS}
-_PLAIN = _KNOWN - {float}
+_SETS: set[type] = {set, frozenset}
+_CONVERTED: set[type] = {
+    date, datetime, timedelta, Decimal, Fraction, PurePosixPath, PureWindowsPath, *_SETS,
+}  # fmt: skip
+"""Types that `_Special` converts, but for a time zone of a script, and a set of objects, which are
+compared to sort them."""
+_ZONES = frozenset({type(None), timezone, ZoneInfo})
+_SAFE = _KNOWN | _CONVERTED
 _COMPOUND = (str, list, dict, tuple)
 
 

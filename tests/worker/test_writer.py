@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, OrderedDict, deque, namedtuple
+from collections import Counter, OrderedDict, UserList, deque, namedtuple
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Any
@@ -53,6 +54,10 @@ def dumps(value: Any) -> bytes:
     body = write(value, strict())
     assert body is not None
     return body
+
+
+def json_of_whole_or_parts(value: Any) -> bytes:
+    return write(value, strict()) or json_of_parts(value)
 
 
 def json_of_parts(value: Any) -> bytes:
@@ -244,9 +249,143 @@ def test_worker_enforces_the_depth_limit_of_the_host(*, heavy: bool) -> None:
             else:
                 assert body is not None
         for value in (nested(MAX_DEPTH, inner), nested(MAX_DEPTH + 60, inner)):
-            assert write(value, strict()) is None
-            with pytest.raises(ValueRefused, match="nested deeper than 200 levels"):
-                read_parts(value)
+            for attempt in (json_of_whole_or_parts, read_parts):
+                with pytest.raises(ValueRefused, match="nested deeper than 200 levels"):
+                    attempt(value)
+
+
+class Hook:
+    """Code of a script that a conversion calls: it empties the list or object around it."""
+
+    def __init__(self) -> None:
+        self.around: Any = None
+        self.calls: list[bool] = []
+        self.within = False
+
+    def __call__(self) -> None:
+        self.calls.append(self.within)
+        self.around.clear()
+
+
+HOOK = Hook()
+
+
+class Members(Mapping[str, int]):
+    def __getitem__(self, key: str) -> int:
+        return 1
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        HOOK()
+        return iter(["m"])
+
+
+class Zone(tzinfo):
+    def dst(self, _: Any) -> None: ...
+
+    def tzname(self, _: Any) -> None: ...
+
+    def utcoffset(self, _: Any) -> timedelta:
+        HOOK()
+        return timedelta(hours=1)
+
+
+class Ordered:
+    def __lt__(self, other: object) -> bool:
+        HOOK()
+        return True
+
+    @property
+    def value(self) -> int:
+        HOOK()
+        return 1
+
+
+class Day(date):
+    def isoformat(self) -> str:
+        HOOK()
+        return "2026-11-26"
+
+
+class Words(UserList[str]):
+    @property
+    def data(self) -> list[str]:
+        HOOK()
+        return ["a"]
+
+    @data.setter
+    def data(self, value: list[str]) -> None: ...
+
+
+class Amount(Decimal):
+    def __str__(self) -> str:
+        HOOK()
+        return "1"
+
+
+@dataclass
+class Row:
+    @property
+    def x(self) -> int:
+        HOOK()
+        return 1
+
+
+Row.__dataclass_fields__["x"] = Point.__dataclass_fields__["x"]
+
+
+class Choice(Enum):
+    A = 1
+
+    @property
+    def value(self) -> int:
+        HOOK()
+        return 1
+
+
+HOSTILE: dict[str, Callable[[], Any]] = {
+    "mapping": Members,
+    "time zone": lambda: datetime(2026, 1, 1, tzinfo=Zone()),
+    "set": lambda: {Ordered(), Ordered()},
+    "frozenset": lambda: frozenset([Ordered(), Ordered()]),
+    "date": lambda: Day(2026, 1, 1),
+    "list": Words,
+    "decimal": lambda: Amount(1),
+    "dataclass": Row,
+    "enum": lambda: Choice.A,
+    "deque": lambda: deque([Members()]),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("shape", ["list", "object"])
+def test_no_code_of_a_script_runs_while_orjson_holds_its_values(
+    name: str, depth: int, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """orjson would go on in memory that the list no longer has."""
+    HOOK.calls = []
+    HOOK.around = [0] * 8 + [HOSTILE[name]()] + [1] * 71
+    if shape == "object":
+        HOOK.around = {f"k{at}": item for at, item in enumerate(HOOK.around)}
+    value = [HOOK.around] if depth else HOOK.around
+    real = orjson.dumps
+
+    def dumps(*args: Any, **options: Any) -> bytes:
+        HOOK.within = True
+        try:
+            return real(*args, **options)
+        finally:
+            HOOK.within = False
+
+    monkeypatch.setattr(orjson, "dumps", dumps)
+    body = write(value, Converter("result"))
+    assert HOOK.calls, "no code of the script ran"
+    assert not any(HOOK.calls), "orjson held a list or an object of the script"
+    assert body is not None
+    assert len(json.loads(body)) in (0, 1, 80), "as it was before, or as the hook left it"
 
 
 def test_writer_refuses_a_self_referencing_value() -> None:

@@ -172,6 +172,27 @@ def _refuse_module(kind: type) -> None:
         raise TypeError("cannot pickle 'module' object")
 
 
+def _refuse_hooks(x: Any) -> None:
+    """Refuse an object that holds a method of the protocol of copies, in place of its class.
+
+    The library calls it, and sets the attributes that its result names, on any object.
+    """
+    try:
+        own = object.__getattribute__(x, "__dict__")
+    except AttributeError:
+        return
+    for name in _HOOKS.intersection(own):
+        raise TypeError(f"an object that holds {name!r} cannot be copied")
+
+
+_HOOKS: Final = frozenset(
+    {
+        "__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__getstate__",
+        "__reduce__", "__reduce_ex__", "__setstate__",
+    }
+)  # fmt: skip
+
+
 def shallow(x: Any) -> Any:
     """`copy.copy`.
 
@@ -187,7 +208,10 @@ def shallow(x: Any) -> Any:
         if "@getattr" not in globals_of(bound_function(x)):
             return x  # it stands for a builtin function
         return types.MethodType(bound_function(x), bound_object(x))
+    if is_node(x):
+        return copy_node(x, lambda part: part, lambda made: None)
     if not (is_script_class(kind) or issubclass(kind, types.SimpleNamespace)):
+        _refuse_hooks(x)
         return copy.copy(x)
     custom = getattr(kind, "__copy__", None)
     if custom is not None:
@@ -215,6 +239,7 @@ def _rebuild(x: Any, kind: Any, part: Callable[[Any], Any], record: Callable[[An
     """Reduce `x` and build it again, with `part` applied to each part."""
     if issubclass(kind, enum.Enum):
         return x
+    _refuse_hooks(x)
     # A script can define no hook of this protocol, so the result comes from the library.
     reduced: tuple[Any, ...] = (*kind.__reduce_ex__(x, 4), None, None, None)
     make, args, state, items, pairs = reduced[:5]

@@ -11,7 +11,7 @@ import re
 import types
 import typing
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, MISSING, Field, InitVar
 from typing import Any, Final
 
@@ -25,11 +25,13 @@ __all__ = [
     "HAS_FACTORY",
     "INITVAR",
     "PARAMS",
+    "FieldText",
     "Options",
     "check_frozen",
     "check_name",
     "collect_fields",
     "inherit_fields",
+    "text_of_fields",
 ]
 
 _library: Any = dataclasses
@@ -60,6 +62,60 @@ class Options:
     weakref_slot: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class FieldText:
+    """A field as it stands in the text of the generated methods. The script does not hold it."""
+
+    name: str
+    """Checked by `check_name`."""
+    kind: Any
+    """`FIELD`, `CLASSVAR` or `INITVAR`."""
+    type: Any
+    default: Any
+    default_factory: Any
+    init: bool
+    repr: bool
+    compare: bool
+    hash: bool | None
+    kw_only: bool
+
+    @property
+    def parameter(self) -> str:
+        """Name of the parameter of `__init__`, in the script's spelling."""
+        return policy.demangle(self.name)
+
+
+def text_of_fields(fields: Iterable[Field[Any]]) -> list[FieldText]:
+    """Read the fields of a class once, for all methods.
+
+    A script holds the fields, and its code is called while a class is made: by a descriptor among
+    the defaults, or by an option that is no bool. So the options are converted first. Then the
+    names are read and checked, after which no code of the script is called.
+    """
+    held = list(fields)
+    options = [
+        (
+            bool(each.init),
+            bool(each.repr),
+            bool(each.compare),
+            None if each.hash is None else bool(each.hash),
+            bool(each.kw_only),
+        )
+        for each in held
+    ]
+    return [
+        FieldText(
+            check_name(each.name),
+            each._field_type,  # type: ignore[attr-defined]  # the library's mark
+            each.type,
+            each.default,
+            each.default_factory,
+            *converted,
+        )
+        for each, converted in zip(held, options, strict=True)
+    ]
+
+
 def check_name(name: Any) -> str:
     """Return the name of a field if it is valid in the text of a method.
 
@@ -71,7 +127,9 @@ def check_name(name: Any) -> str:
     normal = unicodedata.normalize("NFKC", name)
     if normal != name or not name.isidentifier() or keyword.iskeyword(name):
         raise TypeError(f"{name!r} is not an identifier")
-    if policy.is_dunder(name):
+    # The parameter of `__init__` has the script's spelling, in which it could hide a value of the
+    # generated text, all of which have such names.
+    if policy.is_dunder(name) or policy.is_dunder(policy.demangle(name)):
         raise TypeError(f"a field may not be named {name!r}")
     return name
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..._language import _policy as policy
 from .._freeze import class_namespace
-from ._dataclass_fields import FIELD, FIELDS, HAS_FACTORY, INITVAR, Options
+from ._dataclass_fields import FIELD, FIELDS, HAS_FACTORY, INITVAR, FieldText, Options
 
 __all__ = [
     "Methods",
@@ -21,7 +21,6 @@ __all__ = [
     "add_frozen",
     "add_init",
     "add_repr",
-    "parameter_name",
     "tuple_text",
 ]
 
@@ -100,16 +99,11 @@ class Methods:
         return dict(zip(names, made, strict=True)), bind
 
 
-def parameter_name(each: Field[Any]) -> str:
-    """Return the name of the field's parameter of `__init__`, in the script's spelling."""
-    return policy.demangle(each.name)
-
-
-def add_init(methods: Methods, fields: list[Field[Any]], cls: type, options: Options) -> None:
+def add_init(methods: Methods, fields: list[FieldText], cls: type, options: Options) -> None:
     in_order = [each for each in fields if each.init and not each.kw_only]
     keywords = [each for each in fields if each.init and each.kw_only]
     _require_order(in_order)
-    receiver = "__dataclass_self__" if any(each.name == "self" for each in fields) else "self"
+    receiver = "__dataclass_self__" if any(each.parameter == "self" for each in fields) else "self"
     arguments = [receiver]
     defaults: dict[str, str] = {}
     for each in fields:
@@ -118,12 +112,12 @@ def add_init(methods: Methods, fields: list[Field[Any]], cls: type, options: Opt
         elif each.default is not MISSING:
             defaults[each.name] = methods.name(each.default)
 
-    def declared(each: Field[Any]) -> str:
+    def declared(each: FieldText) -> str:
         default = defaults.get(each.name, "")
         if default and each.default_factory is not MISSING:
             default = "__dataclass_factory__"
         annotation = methods.name(each.type)
-        return f"{parameter_name(each)}: {annotation}" + (f" = {default}" if default else "")
+        return f"{each.parameter}: {annotation}" + (f" = {default}" if default else "")
 
     arguments += map(declared, in_order)
     if keywords:
@@ -131,34 +125,30 @@ def add_init(methods: Methods, fields: list[Field[Any]], cls: type, options: Opt
     body = []
     for each in fields:
         value = _initial(each, defaults, slots=options.slots)
-        if value and each._field_type is FIELD:  # type: ignore[attr-defined]  # the library's mark
+        if value and each.kind is FIELD:
             body.append(_assignment(each.name, value, receiver, frozen=options.frozen))
     if hasattr(cls, "__post_init__"):
-        given = ", ".join(
-            parameter_name(each)
-            for each in fields
-            if each._field_type is INITVAR  # type: ignore[attr-defined]  # as above
-        )
+        given = ", ".join(each.parameter for each in fields if each.kind is INITVAR)
         body.append(f"{receiver}.__post_init__({given})")
     methods.add("__init__", ", ".join(arguments), body)
 
 
-def _require_order(fields: Iterable[Field[Any]]) -> None:
+def _require_order(fields: Iterable[FieldText]) -> None:
     """Refuse a field without a default after one with a default."""
     before = None
     for each in fields:
         if each.default is not MISSING or each.default_factory is not MISSING:
             before = each
         elif before is not None:
-            text = f"non-default argument {parameter_name(each)!r} follows default argument"
+            text = f"non-default argument {each.parameter!r} follows default argument"
             if sys.version_info >= (3, 13):
-                text += f" {parameter_name(before)!r}"
+                text += f" {before.parameter!r}"
             raise TypeError(text)
 
 
-def _initial(each: Field[Any], defaults: Mapping[str, str], *, slots: bool) -> str:
+def _initial(each: FieldText, defaults: Mapping[str, str], *, slots: bool) -> str:
     """Return the expression for the initial value of a field; empty if its class has the value."""
-    name = parameter_name(each)
+    name = each.parameter
     if each.default_factory is not MISSING:
         factory = defaults[each.name]
         return (
@@ -177,11 +167,11 @@ def _assignment(name: str, value: str, receiver: str, *, frozen: bool) -> str:
     return f"{receiver}.{name} = {value}"
 
 
-def tuple_text(receiver: str, fields: Iterable[Field[Any]]) -> str:
+def tuple_text(receiver: str, fields: Iterable[FieldText]) -> str:
     return "(" + "".join(f"{receiver}.{each.name}, " for each in fields) + ")"
 
 
-def add_comparisons(methods: Methods, fields: list[Field[Any]], options: Options) -> list[str]:
+def add_comparisons(methods: Methods, fields: list[FieldText], options: Options) -> list[str]:
     compared = [each for each in fields if each.compare]
     mine, other = tuple_text("self", compared), tuple_text("other", compared)
     same = "if __dataclass_type__(other) is __dataclass_type__(self):"
@@ -203,7 +193,7 @@ def add_comparisons(methods: Methods, fields: list[Field[Any]], options: Options
     return names
 
 
-def add_frozen(methods: Methods, fields: list[Field[Any]]) -> list[str]:
+def add_frozen(methods: Methods, fields: list[FieldText]) -> list[str]:
     condition = "if __dataclass_type__(self) is __dataclass_class__"
     if fields:
         condition += f" or name in {{{', '.join(repr(each.name) for each in fields)}}}"
@@ -224,7 +214,7 @@ def add_frozen(methods: Methods, fields: list[Field[Any]]) -> list[str]:
     return ["__setattr__", "__delattr__"]
 
 
-def add_repr(methods: Methods, fields: list[Field[Any]]) -> None:
-    shown = ", ".join(f"{parameter_name(e)}={{self.{e.name}!r}}" for e in fields if e.repr)
+def add_repr(methods: Methods, fields: list[FieldText]) -> None:
+    shown = ", ".join(f"{e.parameter}={{self.{e.name}!r}}" for e in fields if e.repr)
     line = f'return f"{{__dataclass_type__(self).__qualname__}}({shown})"'
     methods.add("__repr__", "self", [line], decorator="@__dataclass_repr__")

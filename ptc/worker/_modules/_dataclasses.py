@@ -37,11 +37,13 @@ from ._dataclass_fields import (
     HAS_FACTORY,
     INITVAR,
     PARAMS,
+    FieldText,
     Options,
     check_frozen,
     check_name,
     collect_fields,
     inherit_fields,
+    text_of_fields,
 )
 from ._dataclass_methods import (
     Methods,
@@ -49,7 +51,6 @@ from ._dataclass_methods import (
     add_frozen,
     add_init,
     add_repr,
-    parameter_name,
     tuple_text,
 )
 
@@ -163,8 +164,8 @@ def _process(cls: Any, options: Options) -> Any:
     setattr(cls, PARAMS, options)
     setattr(cls, FIELDS, all_fields)
     hashing = _hash_action(cls, options)
-    initial: list[Any] = [each for each in all_fields.values() if _field_kind(each) is not CLASSVAR]
-    real = [each for each in initial if _field_kind(each) is FIELD]
+    initial = [each for each in text_of_fields(all_fields.values()) if each.kind is not CLASSVAR]
+    real = [each for each in initial if each.kind is FIELD]
     made, bind = _methods(cls, options, all_fields, initial, real, hashing)
     for name, function in made.items():
         function.__qualname__ = f"{cls.__qualname__}.{name}"
@@ -197,8 +198,8 @@ def _methods(
     cls: type,
     options: Options,
     all_fields: Mapping[str, Field[Any]],
-    initial: list[Any],
-    real: list[Any],
+    initial: list[FieldText],
+    real: list[FieldText],
     hashing: str,
 ) -> tuple[dict[str, Any], Callable[[type], None]]:
     methods, names = Methods(all_fields), []
@@ -226,7 +227,7 @@ def _methods(
     return made, bind
 
 
-def _match_args(initial: Iterable[Field[Any]]) -> tuple[str, ...]:
+def _match_args(initial: Iterable[FieldText]) -> tuple[str, ...]:
     """Return the names that a class pattern may read by position: all of them, or none.
 
     A pattern reads them from any object that counts as an instance, and `abc` lets a class claim
@@ -236,7 +237,7 @@ def _match_args(initial: Iterable[Field[Any]]) -> tuple[str, ...]:
     return () if any(policy.kind_of(name) in {"power", "dunder"} for name in names) else names
 
 
-def _signature(cls: type, initial: list[Any], made: Mapping[str, Any]) -> str:
+def _signature(cls: type, initial: list[FieldText], made: Mapping[str, Any]) -> str:
     """Return the signature that the library uses as the docstring of a class without one."""
     own_new = next((k for k in cls.__mro__ if "__new__" in class_namespace(k)), object)
     try:
@@ -261,8 +262,8 @@ def _is_plain(cls: type) -> bool:
     return not any(names & {"__new__", "__init__"} for names in defined)
 
 
-def _init_signature(initial: Iterable[Any]) -> str:
-    ordered = sorted((each for each in initial if each.init), key=lambda each: bool(each.kw_only))
+def _init_signature(initial: Iterable[FieldText]) -> str:
+    ordered = sorted((each for each in initial if each.init), key=lambda each: each.kw_only)
     parameters = []
     for each in ordered:
         kind = (
@@ -276,7 +277,7 @@ def _init_signature(initial: Iterable[Any]) -> str:
         elif each.default_factory is not MISSING:
             default = HAS_FACTORY
         parameters.append(
-            inspect.Parameter(parameter_name(each), kind, default=default, annotation=each.type)
+            inspect.Parameter(each.parameter, kind, default=default, annotation=each.type)
         )
     return str(inspect.Signature(parameters))
 
@@ -415,7 +416,7 @@ def replace(obj: Any, /, **changes: Any) -> Any:
     if isinstance(obj, type) or dataclass_fields(kind) is None:
         raise TypeError("replace() should be called on dataclass instances")
     for each in getattr(kind, FIELDS).values():
-        name = parameter_name(each)
+        name = policy.demangle(each.name)
         if _field_kind(each) is CLASSVAR:
             continue
         if not each.init:

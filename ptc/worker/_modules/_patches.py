@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..._language import _policy as policy
 from .. import _classes, _freeze
 from .._attributes import read_named
 from .._views import exact_text
+from ._dataclass_fields import check_name
 from ._own import identifier
 
 __all__ = ["vet_annotations", "vet_enum_calls", "vet_enum_properties", "vet_field_names"]
@@ -110,11 +110,7 @@ def vet_field_names() -> None:
         return
 
     def write(self: Any, name: Any) -> None:
-        if name is not None and not (
-            type(name) is str and name.isidentifier() and not policy.is_dunder(name)
-        ):
-            raise TypeError("the name of a field must be an identifier without double underscores")
-        slot.__set__(self, name)
+        slot.__set__(self, None if name is None else check_name(name))
 
     _freeze.replace_attribute(dataclasses.Field, "name", property(slot.__get__, write))
 

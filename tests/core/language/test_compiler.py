@@ -127,6 +127,10 @@ def test_prefix_of_renamed_names_cannot_be_written_in_source() -> None:
         f"x.{policy.PRIVATE_PREFIX}x",
         f"x.{policy.PRIVATE_PREFIX}x = 1",
         f"def f():\n    {policy.PRIVATE_PREFIX}x = 1",
+        f"class C:\n    {policy.PRIVATE_PREFIX}x = 1",
+        f"class C:\n    __slots__ = ('{policy.PRIVATE_PREFIX}x',)",
+        f"class C:\n    __match_args__ = ('{policy.PRIVATE_PREFIX}x',)",
+        f"match x:\n    case object({policy.PRIVATE_PREFIX}x=y):\n        pass",
     ):
         assert [finding.code for finding in findings(source)] == ["name_refused"]
 

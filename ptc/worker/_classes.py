@@ -21,7 +21,7 @@ from typing import Any, Final
 from .._language import _policy as policy
 from . import _freeze
 from ._identity import ScriptObject
-from ._types import Token, exact_text, make_classes_with, target_of
+from ._types import Token, exact_text, identifier, make_classes_with, target_of
 
 __all__ = [
     "allow_bases",
@@ -228,7 +228,7 @@ def _checked_members(namespace: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         if name in {"__module__", "__qualname__"}:
             continue
         if name == "__annotations__":
-            value = {policy.rename(exact_text(each)): kind for each, kind in dict(value).items()}
+            value = {policy.rename(identifier(each)): kind for each, kind in dict(value).items()}
         elif name == "__doc__":
             if value is not None and type(value) is not str:
                 raise TypeError("__doc__ must be a text")

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from .._wire._messages import IN_PARTS, MAX_NAME
@@ -48,34 +48,35 @@ class PendingCall(asyncio.Future[Any]):
 
     __module__ = "builtins"  # reprs and errors show it
 
+    # A script holds it, and cannot reach attributes with such names.
     def __init__(self, name: str, line: int | None, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
-        self.tool = name
-        self.line = line
-        self.awaited = False
-        self.withdraw: Callable[[], None] | None = None
+        self._tool = name
+        self._line = line
+        self._awaited = False
+        self._withdraw: Callable[[], None] | None = None
 
     def __await__(self) -> Any:
-        self.awaited = True
+        self._awaited = True
         return super().__await__()
 
     def add_done_callback(self, *args: Any, **options: Any) -> None:
         """As asyncio's; a callback receives the value, so the call counts as awaited."""
-        self.awaited = True
+        self._awaited = True
         super().add_done_callback(*args, **options)
 
     def cancel(self, msg: Any | None = None) -> bool:
         """As asyncio's; the host is requested to cancel the tool."""
         cancelled = super().cancel(msg)
-        if cancelled and self.withdraw is not None:
-            self.withdraw()
+        if cancelled and self._withdraw is not None:
+            self._withdraw()
         return cancelled
 
     def __repr__(self) -> str:
-        return f"<call of {self.tool}, not awaited>"
+        return f"<call of {self._tool}, not awaited>"
 
     def _missing_await(self, *_: object) -> NoReturn:
-        msg = f"ctx.{self.tool}(...) was not awaited; write `await ctx.{self.tool}(...)`"
+        msg = f"ctx.{self._tool}(...) was not awaited; write `await ctx.{self._tool}(...)`"
         raise TypeError(msg)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -110,9 +111,15 @@ class Calls:
         """True while the host owes a result."""
         return bool(self._pending or self._blocking)
 
-    def find_unawaited(self) -> list[PendingCall]:
-        """Return the calls that were never awaited."""
-        return [call for call in self._made if not call.awaited]
+    def find_unawaited(self, loop: asyncio.AbstractEventLoop) -> list[PendingCall]:
+        """Return the calls of a loop that were never awaited."""
+        return [call for call in self._made if not call._awaited and call.get_loop() is loop]
+
+    def warn_unawaited(self, calls: Sequence[PendingCall]) -> None:
+        """Add a warning with tools and lines of calls."""
+        names = ", ".join(f"ctx.{call._tool} (line {call._line})" for call in calls[:10])
+        text = f"{len(calls)} tool call(s) never awaited, but executed: {names}"
+        self.warn(Note("not_awaited", text, ""), calls[0]._line or 0)
 
     def make(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Call a tool: return a `PendingCall` if a loop runs, otherwise the value."""
@@ -142,7 +149,7 @@ class Calls:
         if loop is None:
             return self._wait(number, name)
         call = PendingCall(name, line, loop)
-        call.withdraw = lambda: self._withdraw(number)
+        call._withdraw = lambda: self._withdraw(number)
         self._pending[number] = call
         self._made.append(call)
         return call
@@ -181,7 +188,7 @@ class Calls:
                 call.set_result(records(value) if as_records else value)
             return
         error = _tool_error(value)
-        self.budget.refund_call(call.tool, error)
+        self.budget.refund_call(call._tool, error)
         if not call.done():
             call.set_exception(error)
 

@@ -335,7 +335,7 @@ class _Run:
     def _finish(self, loop: ScriptLoop, calls: Calls) -> None:
         """Wait for the threads of a script, and for tasks that a plain `def run` left behind."""
         THREADS.finish()
-        if calls.find_unawaited() or asyncio.all_tasks(loop):  # type: ignore[arg-type]  # has what asyncio calls
+        if calls.find_unawaited(loop) or asyncio.all_tasks(loop):  # type: ignore[arg-type]  # has what asyncio calls
             self._finish_tasks(loop, calls)
 
     def _finish_tasks(self, loop: ScriptLoop, calls: Calls) -> None:
@@ -358,11 +358,9 @@ class _Run:
     async def _finish_calls(self, calls: Calls) -> None:
         """Wait for calls that were never awaited, then cancel other tasks, as asyncio.run does."""
         loop = asyncio.get_running_loop()
-        forgotten = [call for call in calls.find_unawaited() if call.get_loop() is loop]
+        forgotten = calls.find_unawaited(loop)
         if forgotten:
-            names = ", ".join(f"ctx.{c.tool} (line {c.line})" for c in forgotten[:10])
-            text = f"{len(forgotten)} tool call(s) never awaited, but executed: {names}"
-            calls.warn(Note("not_awaited", text, ""), forgotten[0].line or 0)
+            calls.warn_unawaited(forgotten)
             await asyncio.wait(forgotten)
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]

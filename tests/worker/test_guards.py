@@ -143,6 +143,21 @@ result.append(hasattr(c, "_y"))
     assert found["result"] == ["private", True, 2, None, False, False]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "c.y = 1; setattr(c, 'ptc_private_y', 1)",
+        "type('D', (), {'ptc_private_y': 1})",
+        "type('D', (), {'__annotations__': {'ptc_private_y': int}})",
+        "vars(c)['ptc_private_y'] = 1",
+        "object.__setattr__(c, 'ptc_private_y', 1)",
+    ],
+)
+def test_prefix_of_renamed_names_is_refused_in_text(source: str) -> None:
+    with pytest.raises(AttributeError, match="a name may not start with 'ptc_private_'"):
+        execute(f"{OWN}\n{source}")
+
+
 def test_a_private_attribute_of_a_foreign_object_does_not_exist() -> None:
     class Host:
         _secret = "s"  # a decoy

@@ -14,7 +14,6 @@ import heapq
 import sys
 import types
 import typing
-import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -23,7 +22,7 @@ from .. import _classes
 from .._attributes import read_named
 from .._freeze import class_namespace
 from .._internals import globals_of, is_own_function
-from .._types import ScriptType, is_tool, type_of
+from .._types import ScriptType, identifier, is_tool, type_of
 from .._views import exact_text
 from ._console import CONSOLE
 
@@ -292,11 +291,6 @@ def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
     made = collections.namedtuple(_identifier_of(typename), names, **options)  # type: ignore[misc]  # the names are data
     made.__module__ = "__main__"
     return _classes.register(made)
-
-
-def identifier(name: Any) -> str:
-    """Return `name` as CPython reads it in source: a check must see the compiled name."""
-    return unicodedata.normalize("NFKC", exact_text(name))
 
 
 def _identifier_of(value: Any) -> str:

@@ -8,17 +8,26 @@ from __future__ import annotations
 import ast
 import dataclasses
 import enum
+import re
 import sys
+import types
 from collections.abc import Mapping
 from typing import Any, Final
 
 from .. import _classes, _freeze
 from .._attributes import read_named
+from .._types import identifier
 from .._views import exact_text
 from ._dataclass_fields import check_name
-from ._own import identifier
 
-__all__ = ["vet_annotations", "vet_enum_calls", "vet_enum_properties", "vet_field_names"]
+__all__ = [
+    "vet_annotations",
+    "vet_enum_calls",
+    "vet_enum_members",
+    "vet_enum_properties",
+    "vet_field_names",
+    "vet_pattern_groups",
+]
 
 
 def vet_annotations() -> None:
@@ -97,6 +106,34 @@ def vet_enum_properties() -> None:
 
     get.vetted = True  # type: ignore[attr-defined]  # functions take attributes
     _freeze.replace_attribute(prop, "__get__", get)
+
+
+def vet_enum_members() -> None:
+    """Make the values and names of the library's enum members constant: ``re.I._value_ = 0``.
+
+    They are shared with the worker's own code. The library sets each once, when it makes a member.
+    """
+
+    def set_attribute(self: Any, name: str, value: Any) -> None:
+        if not _classes.is_script_class(type(self)) and name in object.__getattribute__(
+            self, "__dict__"
+        ):
+            raise AttributeError(f"a script may not change {type(self).__name__} members")
+        object.__setattr__(self, name, value)
+
+    if "__setattr__" not in vars(enum.Enum):
+        type.__setattr__(enum.Enum, "__setattr__", set_attribute)
+
+
+def vet_pattern_groups() -> None:
+    """Make `groupindex` of a pattern a copy.
+
+    A proxy hands out its dict to the `==` of a script: the library's own patterns could be changed.
+    """
+    names: Any = re.Pattern.__dict__["groupindex"]
+    if not isinstance(names, property):
+        copied = property(lambda self: types.MappingProxyType(dict(names.__get__(self))))
+        _freeze.replace_attribute(re.Pattern, "groupindex", copied)
 
 
 def vet_field_names() -> None:

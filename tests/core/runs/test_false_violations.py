@@ -65,3 +65,30 @@ async def test_relative_paths_cause_no_violation(tmp_path: Path) -> None:
         result = await session.program(source=source)
         assert session.violations == ()
     assert result.value == ["../b", "../x", "a", ".", "b"]
+
+
+SPELLINGS = """
+import typing
+async def run(ctx, inputs):
+    made = type("X", (typing.NamedTuple,), {"__annotations__": {"a": int, "\\uff41": int}})
+    return made._fields
+"""
+
+
+async def test_two_spellings_of_one_field_cause_no_violation(tmp_path: Path) -> None:
+    async with Session(tmp_path, toolsets=()) as session:
+        result = await session.program(source=SPELLINGS)
+    assert (result.error, result.value) == (None, ["a"])
+
+
+@pytest.mark.parametrize("value", [-1, "zzz", None])
+@pytest.mark.parametrize("name", ["line", "_line", "tool", "_tool", "withdraw", "_withdraw"])
+async def test_attributes_that_a_script_sets_on_a_call_cause_no_violation(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    source = f"async def run(ctx, inputs):\n    call = ctx.ls('.')\n    call.{name} = {value!r}\n"
+    async with Session(tmp_path) as session:
+        result = await session.program(source=source, allowed_tools=["ls"])
+        assert session.violations == ()
+    assert result.status == "completed", result.error
+    assert [(each.code, each.line) for each in result.warnings] == [("not_awaited", 2)]

@@ -17,6 +17,7 @@ import click
 
 import ptc
 from ptc._cli._options import RUN_KEYS, command_line, open_session, settings_options
+from ptc._cli._terminal import result_file, standard_output
 
 from ._http_clients import create_token
 from ._http_command import HttpCommand, artifact_folder, client_config, http_options
@@ -100,14 +101,14 @@ def command(
         workers=1 if http is None else 4,
     )
     if print_config and http is not None:
-        click.echo(json.dumps(client_config(http, token=tokens is not None)))
+        standard_output().line(json.dumps(client_config(http, token=tokens is not None)))
         return
     if print_config:
         options = [*command_line(settings), *(["--direct-tools"] if direct_tools else [])]
         options += [] if ask_client else ["--no-ask-client"]
         if preview_chars != PREVIEW_CHARS:
             options += ["--preview-chars", str(preview_chars)]
-        click.echo(json.dumps(_config(session.root, options)))
+        standard_output().line(json.dumps(_config(session.root, options)))
         return
     try:
         require_sdk()
@@ -153,7 +154,8 @@ def _serve_stdio(session: ptc.Session, make: Callable[[ptc.Session], Server[Any]
             server = make(session)
             group.start_soon(_end_on_signal, session)
             group.start_soon(_warm_up, session)
-            async with stdio_server() as (reading, writing):
+            # Without a file, the SDK would take what standard output is by now: standard error.
+            async with stdio_server(stdout=anyio.wrap_file(result_file())) as (reading, writing):
                 await server.run(reading, writing, server.create_initialization_options())
             group.cancel_scope.cancel()
 

@@ -6,6 +6,7 @@ All commands share one table of exit statuses, see `_status`.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 __all__ = ["main"]
@@ -19,6 +20,7 @@ def main() -> None:
     # Modules are no garbage: to look for it while they are imported takes 20 ms, and 50 ms when
     # the interpreter exits.
     gc.set_threshold(_YOUNG_OBJECTS)
+    _open_standard_streams()
     try:
         from ._group import run_command_line
 
@@ -29,3 +31,17 @@ def main() -> None:
         status = 130
     gc.freeze()
     sys.exit(status)
+
+
+def _open_standard_streams() -> None:
+    """Open /dev/null in place of each standard stream that the shell has closed (``>&-``).
+
+    Otherwise the next file or socket of this process would get its number, and what a tool or a
+    program that it starts writes to standard output would go there.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # It gets the lowest number that is free.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)

@@ -287,7 +287,9 @@ def open_session(
     """
     from .._config._session_arguments import session_arguments
     from .._session._session import Session
+    from ._terminal import result_file
 
+    result_file()  # before the files of tools are executed
     try:
         arguments: dict[str, Any] = {"workers": workers, **session_arguments(settings)}
         if artifacts is not None:

@@ -2,6 +2,7 @@
 
 Rule 1: standard output carries the result and nothing else; a program reading a pipe can parse it.
     tests/cli/test_run.py::test_run_prints_only_the_value_as_json_on_a_pipe
+    tests/cli/test_run.py::test_output_of_tools_and_of_their_file_goes_to_standard_error
 Rule 2: text of a script, tool or model reaches a terminal without control characters: an escape
     sequence could repaint the screen, set the clipboard or answer as if it were typed.
     tests/cli/test_terminal.py::test_script_output_cannot_control_the_terminal
@@ -21,7 +22,14 @@ from ..errors import SetupError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Stream", "pretty_json", "safe", "standard_error", "standard_output"]
+__all__ = [
+    "Stream",
+    "pretty_json",
+    "result_file",
+    "safe",
+    "standard_error",
+    "standard_output",
+]
 
 # C0 but tab and newline, DEL, and C1: U+009B alone is CSI (ECMA-48, 8.3.16). Then the directional
 # controls, which make text display in an order other than its own (CVE-2021-42574), and lone
@@ -142,7 +150,40 @@ class Stream:
 
 def standard_output() -> Stream:
     """Open standard output, which carries the result."""
-    return Stream(_as_utf8(sys.stdout), "standard output", must_arrive=True)
+    return Stream(result_file(), "standard output", must_arrive=True)
+
+
+_private: TextIO | None = None
+
+
+def result_file() -> TextIO:
+    """Return the file of standard output, which carries the result from now on and nothing else.
+
+    What else this process writes there goes to standard error: a tools file, its tools, libraries
+    and the programs they start. So call it before the code of a user is loaded.
+    """
+    global _private
+    if _private is None:
+        _private = _claim_output()
+    return _as_utf8(sys.stdout) if _private is None else _private
+
+
+def _claim_output() -> TextIO | None:
+    """Return a file for standard output, in place of which there is standard error from now on.
+
+    None if it is closed, or if a program that calls the command has put another file there.
+    """
+    file = sys.stdout
+    try:
+        if file is None or file.fileno() != 1:
+            return None
+        file.flush()
+        private = os.dup(1)
+        os.dup2(2, 1)
+    except (OSError, ValueError):
+        return None
+    file.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # it has a descriptor
+    return _as_utf8(open(private, "w"))  # open until the end
 
 
 def standard_error() -> Stream:

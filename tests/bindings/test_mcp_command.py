@@ -163,6 +163,15 @@ async def test_a_signal_ends_the_server_and_all_its_processes(
     assert (output, errors) == (b"", b"")
 
 
+NOISY = '''
+import ptc
+print("the file is loaded", flush=True)
+@ptc.tool
+def nothing() -> None:
+    """Do nothing."""
+'''
+
+
 @pytest.mark.slow
 @over_pipes
 async def test_standard_output_contains_only_protocol_messages(root: Path) -> None:
@@ -184,9 +193,11 @@ async def test_standard_output_contains_only_protocol_messages(root: Path) -> No
     ]
     lines = [r if isinstance(r, str) else json.dumps({"jsonrpc": "2.0", **r}) for r in rows]
     answers: list[dict[str, Any]] = []
+    (root / "noisy.py").write_text(NOISY)
+    options = ("--toolset", "builtin", "--tools", str(root / "noisy.py"))
     with anyio.fail_after(SECONDS):
         async with await anyio.open_process(
-            server_command(root, "--toolset", "builtin"), env=environment()
+            server_command(root, *options), env=environment()
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None

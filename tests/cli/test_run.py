@@ -64,6 +64,48 @@ def test_json_prints_the_whole_result_and_nothing_on_standard_error(
     assert set(result) >= {"run_id", "usage", "limits", "warnings", "value", "cut"}
 
 
+NOISY = """
+import os
+from ptc import tool
+
+print("file is loaded")
+
+@tool
+def double(n: int) -> int:
+    \"\"\"Double a number.\"\"\"
+    print("tool is called")
+    os.write(1, b"raw\\n")
+    os.system("echo program is started")
+    return n * 2
+"""
+NOISE = ["file is loaded", "tool is called", "raw", "program is started"]
+
+
+@pytest.mark.parametrize("arguments", [["run", "-"], ["call", "double", '{"n": 2}']])
+def test_output_of_tools_and_of_their_file_goes_to_standard_error(
+    command: Any, tmp_path: Path, arguments: list[str]
+) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY)
+    source = "async def run(ctx, inputs): return await ctx.double(n=2)"
+    done = command(*arguments, "--tools", str(tmp_path / "noisy.py"), stdin=source)
+    assert (done.status, done.out) == (0, "4\n")
+    assert [line for line in done.err.splitlines() if line in NOISE] == NOISE
+
+
+def test_output_of_tools_goes_nowhere_else_if_standard_output_is_closed(tmp_path: Path) -> None:
+    """Its number must not become that of a socket."""
+    (tmp_path / "noisy.py").write_text(NOISY)
+    (tmp_path / "script.py").write_text(
+        "async def run(ctx, inputs):\n    assert await ctx.double(n=2) == 4\n"
+    )
+    ptc = f"{sys.executable} -P -m ptc run script.py --tools noisy.py --no-input"
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        done = subprocess.run(
+            ["sh", "-c", f"exec {ptc} {closed}"], cwd=tmp_path, timeout=60, check=False
+        )
+        assert done.returncode == 0, closed
+
+
 def test_both_streams_of_a_script_go_to_standard_error(command: Any, script: Any) -> None:
     source = (
         "import logging, sys\nprint('out')\nprint('err', file=sys.stderr)\n"

@@ -108,7 +108,7 @@ def open_file(path: Path | None, label: str) -> sqlite3.Connection:
         label: Name of the file in errors.
 
     Raises:
-        JournalError: If a later version made it.
+        JournalError: If a later version or another program made it.
         sqlite3.Error: If it is damaged or not a journal.
         OSError: If its folder cannot be created.
     """
@@ -125,6 +125,10 @@ def open_file(path: Path | None, label: str) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
+        names = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        if names and not names >= {"runs", "calls", "verdicts"}:
+            msg = f"{label} is a database of another program; choose another file for the journal"
+            raise JournalError(msg)
         # Only possible before the first table is created; in an older file, VACUUM does it. The
         # statement waits for the write lock of a file that has tables.
         if db.execute("PRAGMA page_count").fetchone() == (0,):

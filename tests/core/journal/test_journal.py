@@ -364,6 +364,20 @@ def test_failed_migration_changes_nothing(file: Path) -> None:
     assert "rolled_back_ms" not in columns, "the first half of it was taken back"
 
 
+@pytest.mark.parametrize("version", [0, 5, SCHEMA_VERSION + 1])
+def test_database_of_another_program_is_refused_and_left_unchanged(
+    tmp_path: Path, version: int
+) -> None:
+    with database(tmp_path / "j") as db:
+        db.execute("CREATE TABLE notes(text)")
+        db.execute(f"PRAGMA user_version={version}")
+    before = (tmp_path / "j").read_bytes()
+    with pytest.raises(JournalError, match="is a database of another program; choose another"):
+        SqliteJournal(tmp_path / "j")
+    assert (tmp_path / "j").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["j"]
+
+
 def test_journal_of_a_later_version_is_refused(tmp_path: Path) -> None:
     SqliteJournal(tmp_path / "j").close_now()
     with database(tmp_path / "j") as db:

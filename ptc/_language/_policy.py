@@ -357,7 +357,7 @@ def _version() -> str:
         sorted(MAPPING_METHODS),
         sorted((name, sorted(MODULES[name])) for name in MODULES),
     )  # fmt: skip
-    digest = hashlib.sha256(repr((5, PRIVATE_PREFIX, sys.version, tables)).encode())
+    digest = hashlib.sha256(repr((6, PRIVATE_PREFIX, sys.version, tables)).encode())
     return digest.hexdigest()[:16]
 
 

@@ -46,6 +46,10 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             elif name in policy.CALL_ONLY and node not in self._called:
                 hint = policy.CALL_ONLY[name]
                 self.refuse(node, "builtin_refused", f"{name} may only be called", hint)
+        if name == "super" and node not in self._called and name not in self.survey.bound:
+            # With arguments, it could start at a class of the library.
+            node.id = "@super"
+            return node
         if not name.startswith(_DECIDED):
             return node
         mangled, scope = self._mangle(name), self._class_scope
@@ -145,7 +149,9 @@ class ScriptTransformer(ImportRules, DefinitionRules):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         function = node.func
         if isinstance(function, ast.Attribute) or (
-            isinstance(function, ast.Name) and function.id in policy.CALL_ONLY
+            isinstance(function, ast.Name)
+            # Only the name `super` gets the class around it.
+            and (function.id in policy.CALL_ONLY or not (node.args or node.keywords))
         ):
             self._called.add(function)
         if isinstance(function, ast.Attribute) and function.attr in policy.DEFINABLE:

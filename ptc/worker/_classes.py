@@ -21,9 +21,10 @@ from typing import Any, Final
 from .._language import _policy as policy
 from . import _freeze
 from ._identity import ScriptObject
-from ._types import Token, exact_text, identifier, make_classes_with, target_of
+from ._types import Token, exact_text, identifier, make_classes_with, stands_for, target_of
 
 __all__ = [
+    "ScriptSuper",
     "allow_bases",
     "build_class",
     "check_match_args",
@@ -194,6 +195,37 @@ def build_class(
         function, policy.demangle(name), *resolved, metaclass=maker, **options
     )
     return _finish(made)
+
+
+class _SuperMeta(type):
+    def __call__(cls, *args: Any) -> Any:
+        if not args:
+            raise RuntimeError("super(): no arguments")
+        if not (isinstance(args[0], type) and is_script_class(args[0])):
+            raise TypeError("super() starts at a class of the script")
+        return super(*args)
+
+    def __instancecheck__(cls, obj: object) -> bool:
+        return type(obj) is super
+
+    def __repr__(cls) -> str:
+        return "<class 'super'>"
+
+
+class ScriptSuper(metaclass=_SuperMeta):
+    """The script's `super`, but for calls without arguments.
+
+    Behind a class of the worker that stands for one of the library is that of the library, some of
+    whose methods it replaces: ``super(random.Random, r).seed()`` read the system's entropy.
+    """
+
+    __slots__ = ()
+
+
+ScriptSuper.__name__ = ScriptSuper.__qualname__ = "super"
+ScriptSuper.__module__ = "builtins"
+_SuperMeta.__name__ = "type"
+stands_for(ScriptSuper)(super)
 
 
 @make_classes_with

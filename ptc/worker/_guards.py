@@ -27,7 +27,7 @@ from ._attributes import (
     refuse,
     store,
 )
-from ._classes import build_class, open_type
+from ._classes import ScriptSuper, build_class, open_type
 from ._identity import show_as_builtin, stable_id
 from ._record import read_field
 from ._types import ScriptType, type_of
@@ -302,6 +302,7 @@ def script_globals(
         "@held": held_method,
         "@attributes": Attributes,
         "@class": type_of,
+        "@super": ScriptSuper,
         "@dict": _instance_dict,
         "@demangle": _demangle,
         "@demangle_all": _demangle_all,

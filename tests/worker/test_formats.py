@@ -86,11 +86,12 @@ attempts = [
     lambda: ET.parse("/etc/passwd"), lambda: ET.ElementTree(file="x"), lambda: tree.parse("x"),
     lambda: tree.write("x"), lambda: ET.canonicalize(from_file="x"),
     lambda: parser.read("x"), lambda: parser.read(["x", "y"]), lambda: Own().read("x"),
-    lambda: super(configparser.ConfigParser, Own()).read("x"), lambda: mimetypes.init(["x"]),
+    lambda: mimetypes.init(["x"]), lambda: super(configparser.ConfigParser, Own()).read("x"),
 ]
 """
-    ends = await errors_of(session, source)
+    *ends, of_super = await errors_of(session, source)
     assert set(ends) <= {"FileNotFoundError", "OSError"}, ends
+    assert of_super == "TypeError", "super() starts at a class of the script"
 
 
 @pytest.mark.parametrize("module", ["gzip", "bz2", "lzma"])

@@ -124,3 +124,38 @@ def case_copies_of_functions_with_arguments():
     cached = functools.cache(abs)
     return [made(), made.args[0] is base.args[0], looped.args[0][0] is looped,
             copy.copy(Linked([1, 2]).count)(), copy.deepcopy(cached) is cached]
+
+
+def case_super_with_arguments():
+    class A:
+        def f(self):
+            return "A"
+
+        @classmethod
+        def g(cls):
+            return cls.__name__
+
+    class B(A):
+        def f(self):
+            named = super
+            return [super().f(), super(B, self).f(), named(B, self).f(), repr(super), type(super()) is super]
+
+        @classmethod
+        def g(cls):
+            return super(B, cls).g() + super().g()
+
+    class Doubling(list):
+        def append(self, item):
+            super(Doubling, self).append(item * 2)
+
+        def extend(self, items):
+            [super(Doubling, self).append(item) for item in items]
+
+    class Wrong(ValueError):
+        def __init__(self, text):
+            super(Wrong, self).__init__(text)
+
+    made = Doubling()
+    made.append(2)
+    made.extend([3])
+    return [B().f(), B.g(), made, str(Wrong("no")), isinstance(super(B, B()), super)]

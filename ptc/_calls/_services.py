@@ -218,7 +218,9 @@ class Services:
         if self._call.suspended:
             raise suspended_error(self._tool)
         error, on_killed = result.error, self._scope.on_killed
-        if error is not None and error.code == "killed" and on_killed is not None:
+        # The codes of other outcomes come from the script's worker, which may be hostile.
+        crashed = result.status == "crashed"
+        if crashed and error is not None and error.code == "killed" and on_killed is not None:
             # Not the outcome of this call: it would be recorded, and returned by every resumption.
             on_killed(replace(error, message=f"in {self._tool.name}: {error.message}", line=0))
             await anyio.sleep_forever()  # until the end of the run cancels this call

@@ -11,6 +11,7 @@ from .._core import _json
 from .._core._redact import safe_text
 from .._records._result import Failure, Finding, Status
 from .._wire import _protocol
+from .._wire._messages import FAILURE_LIMITS
 from ._breaches import MORE_MEMORY, complete_breach
 from ._intake import ReturnValue
 from ._program import Program
@@ -74,19 +75,7 @@ def build_rejection(findings: tuple[_protocol.Finding, ...], source: str) -> Fai
     )
 
 
-_LIMIT_CODES = {
-    "limit_max_tool_calls",
-    "limit_max_calls_by_tool",
-    "limit_max_executions_per_run",
-    "limit_max_tasks",
-    "limit_max_output_bytes",
-    "limit_max_emit_bytes",
-    "limit_max_attachment_bytes",
-    "memory",
-    "recursion",
-}
-"""Limits that a worker may report as exceeded. Each ends only the script itself, so a false report
-harms nobody else."""
+_LIMIT_CODES = {"memory", "recursion"} | {f"limit_{name}" for name in FAILURE_LIMITS}
 
 
 _HINTS = {"memory": MORE_MEMORY}

@@ -16,6 +16,7 @@ from ._bodies import MAX_DEPTH, NOTHING, ProtocolError, Tally, decode, tally
 
 __all__ = [
     "ATTACHMENT_PIECE",
+    "FAILURE_LIMITS",
     "IN_PARTS",
     "MAX_ATTACHMENTS",
     "MAX_ELAPSED",
@@ -71,6 +72,25 @@ MAX_ELAPSED = 1e9
 MAX_ID = 2**53
 
 
+FAILURE_LIMITS: Final = frozenset(
+    {
+        "max_tool_calls",
+        "max_calls_by_tool",
+        "max_executions_per_run",
+        "max_tasks",
+        "max_output_bytes",
+        "max_emit_bytes",
+        "max_attachment_bytes",
+    }
+)
+"""Limits that a worker may report as exceeded. Each ends only the script itself, so a false report
+harms nobody else."""
+_FAILURE_CODES: Final = frozenset(
+    {"exception", "tool_error", "memory", "recursion", "not_json", "exit"}
+) | {f"limit_{name}" for name in FAILURE_LIMITS}
+"""Codes of FAILED. The host acts on codes of its own, such as ``killed``, which none may forge."""
+
+
 class Output(IntEnum):
     """Destination of a PRINT."""
 
@@ -119,7 +139,8 @@ class Failure:
     frames: tuple[Frame, ...]
     """The script's own frames, outermost first."""
     code: str
-    """A stable word: ``exception``, ``tool_error``, ``memory``, ``recursion``, ``not_json`` ..."""
+    """``exception``, ``tool_error``, ``memory``, ``recursion``, ``not_json``, ``exit`` or
+    ``limit_<name>``."""
     tool: str
     """Tool that raised the error, or ``""``."""
     hint: str
@@ -301,6 +322,9 @@ def parse_failure(body: bytes) -> Failure:
         if type(data[key]) is not str or len(data[key]) > most:
             msg = f"the {key} of a failure is not a text of at most {most:,} characters"
             raise ProtocolError(msg)
+    if data["code"] not in _FAILURE_CODES:
+        msg = f"a failure has the unknown code {data['code'][:40]!r}"
+        raise ProtocolError(msg)
     if type(data["frames"]) is not list or len(data["frames"]) > MAX_FRAMES:
         msg = "a failure has too many frames"
         raise ProtocolError(msg)

@@ -6,7 +6,7 @@ import types
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
-from .._wire._messages import MAX_FRAMES, MAX_MESSAGE, MAX_NAME
+from .._wire._messages import FAILURE_LIMITS, MAX_FRAMES, MAX_MESSAGE, MAX_NAME
 from ..errors import ToolError
 from . import _values
 from ._budget import LimitError
@@ -147,15 +147,6 @@ def _text_of(error: BaseException, level: int = 0) -> str:
         return "(its message cannot be shown)"
 
 
-_LIMITS = {
-    "max_tool_calls",
-    "max_calls_by_tool",
-    "max_executions_per_run",
-    "max_tasks",
-    "max_output_bytes",
-    "max_emit_bytes",
-    "max_attachment_bytes",
-}
 _CODES: tuple[tuple[type[BaseException], str], ...] = (
     (ToolError, "tool_error"),
     (MemoryError, "memory"),
@@ -170,7 +161,7 @@ def _code_of(error: BaseException) -> str:
     # A script can raise these too, with any values in them.
     if isinstance(error, ToolError) and isinstance(error.details, dict):
         limit = error.details.get("limit") if error.code == "limit_exceeded" else None
-    if isinstance(limit, str) and limit in _LIMITS:
+    if isinstance(limit, str) and limit in FAILURE_LIMITS:
         return f"limit_{limit}"
     return _kind_of(error)
 

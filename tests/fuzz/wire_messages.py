@@ -142,6 +142,8 @@ class _Author:
             self.value() if self.strange(0.15) else b'"x"'
             for _ in ("type", "message", "code", "tool", "hint")
         ]
+        if not self.strange(0.15):
+            texts[2] = self.chance.choice([b'"exception"', b'"memory"', b'"limit_max_tasks"'])
         count = self.chance.choice([0, 1, 3, 64, 65])
         row = self.chance.choice(
             [b'[1,1,1,2,"run"]', b'[0,0,0,0,""]', b'[99,3,500,2,"x"]', b'[2,1,3,1,"x"]',

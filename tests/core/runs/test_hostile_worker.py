@@ -9,7 +9,8 @@ import array
 import os
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,7 +21,7 @@ import anyio.lowlevel
 import orjson
 import pytest
 
-from ptc import Limits, RunResult, Session, tool
+from ptc import Limits, RunResult, Session, ToolContext, tool
 from ptc._core import _reactor
 from ptc._core._reactor import current_reactor
 from ptc._records._artifacts import LocalArtifacts
@@ -81,6 +82,25 @@ async def played(
         return await play_in(session, play, begin=begin, **limits)
 
 
+@contextmanager
+def replace_worker(session: Session) -> Iterator[socket.socket]:
+    """Give the next run of the session a worker whose end of the wire is yielded."""
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    worker = ProcessWorker(0, near, current_reactor(), 0)
+    worker.state = State.IDLE
+
+    async def acquire(_memory: int) -> ProcessWorker:
+        return worker
+
+    real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours
+    try:
+        with far:
+            yield far
+    finally:
+        session._pool.acquire = real  # type: ignore[method-assign]  # as it was
+
+
 async def play_in(
     session: Session,
     play: Callable[[Script], Awaitable[None]],
@@ -93,16 +113,7 @@ async def play_in(
     # Another one each time: its code is stored, and a worker is not asked for it again.
     source = f"{SOURCE}# {next(NUMBERS)}\n"
     await session.warm_up()
-    near, far = socket.socketpair()
-    near.setblocking(False)
-    worker = ProcessWorker(0, near, current_reactor(), 0)
-    worker.state = State.IDLE
-
-    async def acquire(_memory: int) -> ProcessWorker:
-        return worker
-
-    real, session._pool.acquire = session._pool.acquire, acquire  # type: ignore[method-assign,assignment]  # ours
-    with far, anyio.fail_after(20):
+    with replace_worker(session) as far, anyio.fail_after(20):
 
         async def one() -> None:
             results.append(
@@ -119,7 +130,6 @@ async def play_in(
             else:
                 await anyio.wait_readable(far)  # START is sent
             await play(script)
-    session._pool.acquire = real  # type: ignore[method-assign]  # as it was
     # Another run goes on as if nothing had happened.
     assert (await session.program(source=OTHER)).value == 2
     return results[0]
@@ -132,6 +142,12 @@ def check_violation(result: RunResult, words: str) -> None:
     assert words in result.error.message
 
 
+KILLED = dict.fromkeys(("type", "message", "tool", "hint"), "") | {"code": "killed", "frames": []}
+"""A code that the host gives to a run whose process got SIGKILL."""
+KILLED_FINDING = {
+    **{"code": "killed", "message": "", "hint": "", "advisory": False},
+    **dict.fromkeys(("line", "column", "end_line", "end_column"), 0),
+}
 BROKEN_FRAMES = (
     (struct.pack(">IB", 2**32 - 1, Kind.DONE), "over the limit"),
     (struct.pack(">IB", 5, 200) + b"abcd", "unknown kind"),
@@ -147,6 +163,7 @@ BROKEN_FRAMES = (
     (encode(Kind.CALL, b'[2,"add",{},1]') * 2, "call 2 repeats the number of an earlier call"),
     (encode(Kind.CANCEL, b"[7]"), "more calls were cancelled than made"),
     (encode(Kind.FAILED, b"{}"), "wrong keys"),
+    (encode(Kind.FAILED, orjson.dumps(KILLED)), "a failure has the unknown code 'killed'"),
 )
 
 
@@ -154,6 +171,44 @@ async def test_a_frame_that_breaks_the_protocol_is_a_violation(tmp_path: Path) -
     async with Session(tmp_path, tools=[add], toolsets=(), workers=1) as session:
         for data, words in BROKEN_FRAMES:
             check_violation(await play_in(session, partial(Script.send, data=data)), words)
+
+
+@pytest.mark.parametrize(
+    ("data", "begin", "status"),
+    [
+        (encode(Kind.FAILED, orjson.dumps(KILLED)), True, "violation"),
+        (encode(Kind.REJECTED, orjson.dumps([KILLED_FINDING])), False, "rejected"),
+    ],
+    ids=["failed", "rejected"],
+)
+async def test_script_of_a_tool_cannot_crash_the_run_of_its_caller(
+    tmp_path: Path, data: bytes, begin: bool, status: str
+) -> None:
+    @tool
+    async def helper(ctx: ToolContext) -> str:
+        """Run a script in a worker that lies about its end."""
+        results = []
+        with replace_worker(session) as far:
+
+            async def one() -> None:
+                results.append(await ctx.program(SOURCE))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(one)
+                script = Script(far)
+                if begin:
+                    await script.program()
+                else:
+                    await anyio.wait_readable(far)  # START is sent
+                await script.send(data)
+        return results[0].status
+
+    async with Session(tmp_path, tools=[helper], toolsets=(), workers=1) as session:
+        with anyio.fail_after(20):
+            result = await session.program(
+                source="async def run(ctx, inputs):\n    return await ctx.helper()\n"
+            )
+    assert (result.status, result.value) == ("completed", status), result.error
 
 
 async def test_done_before_compilation_is_a_violation(tmp_path: Path) -> None:

@@ -197,6 +197,8 @@ class Intake:
         if reader.decoded:
             return ReturnValue(reader.size, reader.value)
         if reader.root is None:
+            if reader.size <= limits.max_output_bytes:
+                raise OverLimitError("max_containers", reader.tally.containers)
             raise OverLimitError("max_output_bytes", reader.size)
         excess = self._excess(reader.size, reader.tally)
         return ReturnValue(reader.size, large=reader.root, excess=excess)

@@ -14,7 +14,9 @@ A text directly in an object is a key, and the value of that key follows it.
 
 Rule 1: a value over a limit is still counted but no longer decoded.
     tests/core/wire/test_parts.py::test_a_value_over_its_limit_is_counted_and_not_decoded
-Rule 2: a series that is not one value raises `ProtocolError`.
+Rule 2: parts take a bounded amount of memory, however little JSON is in them.
+    tests/core/wire/test_parts.py::test_memory_of_tiny_parts_is_bounded
+Rule 3: a series that is not one value raises `ProtocolError`.
     tests/core/wire/test_parts.py::test_parts_that_do_not_form_one_value_are_refused
 """
 
@@ -37,6 +39,13 @@ _BATCHES: Final = {
     _PIECE: (TEXT, b'""', str),
     TEXT: (TEXT, b'""', str),
 }
+_NODE_BYTES: Final = 256
+"""Memory of a node without its parts, on CPython 3.11: 225 bytes."""
+_PART_BYTES: Final = 64
+"""Memory of a stored part in addition to its text, rounded up by the allocator."""
+_JOINED_CHARS: Final = 1_024
+"""Length up to which the decoded pieces of a text are joined: a piece of one character takes 84
+bytes."""
 _TARGETS: Final = frozenset({Kind.CALL, Kind.DONE, Kind.EMIT})
 
 
@@ -78,6 +87,17 @@ class Node:
         assert isinstance(body, bytes)  # noqa: S101  # child nodes decode their own parts
         return decode(body, self._levels)
 
+    def add(self, batch: Any) -> None:
+        """Add the decoded body of a part to the value."""
+        if self.kind == LIST:
+            self.value.extend(batch)
+        elif self.kind == OBJECT:
+            self.value.update(batch)
+        elif self.value and len(self.value[-1]) + len(batch) <= _JOINED_CHARS:
+            self.value[-1] += batch
+        else:
+            self.value.append(batch)
+
 
 class PartReader:
     """Reads the parts of one value.
@@ -87,7 +107,8 @@ class PartReader:
         size: Bytes of its JSON so far.
         tally: Count of its values so far; stops once it is no longer decoded.
         decoded: False once it is over a limit.
-        root: All parts received; None once they exceed the bytes to keep.
+        root: All parts received; None once their JSON, or the memory that they take beside it, is
+            over the bytes to keep.
         value: The value, once it is complete, if `decoded`.
     """
 
@@ -96,6 +117,7 @@ class PartReader:
         "_keep_bytes",
         "_most_bytes",
         "_most_containers",
+        "_overhead",
         "_stack",
         "decoded",
         "kind",
@@ -114,7 +136,9 @@ class PartReader:
             kind: Kind of the frame that the value belongs to.
             most_bytes: Largest JSON that is decoded.
             most_containers: Lists and objects in the largest value that is decoded.
-            keep_bytes: Largest JSON whose parts are kept.
+            keep_bytes: Largest JSON whose parts are kept. They may take as much memory beside it: a
+                script's worker needs 5 % of it, and more only for many large values that are each
+                nested 25 levels deep or more.
         """
         self.kind = kind
         self.size = 0
@@ -125,6 +149,7 @@ class PartReader:
         self._most_bytes = most_bytes
         self._most_containers = most_containers
         self._keep_bytes = keep_bytes
+        self._overhead = 0
         self._stack: list[Node] = []
         self._complete = False
 
@@ -196,18 +221,15 @@ class PartReader:
         ):
             msg = "a part does not fit the open list, object or text"
             raise ProtocolError(msg)
+        if step == _PIECE and body == b'""':
+            return  # it has no size, so any number of them would be stored
         separator = int(kind != TEXT and not node.empty)
         if self._count(len(body) - 2 + separator, self._tally(body)):
             batch = node.read(body)
             if type(batch) is not kind_of_value or (kind != TEXT and not batch):
                 msg = "a part is empty or of the wrong type"
                 raise ProtocolError(msg)
-            if kind == LIST:
-                node.value.extend(batch)
-            elif kind == OBJECT:
-                node.value.update(batch)
-            else:
-                node.value.append(batch)
+            node.add(batch)
         node.empty = False
         self._keep(body)
         if step == TEXT:
@@ -264,7 +286,8 @@ class PartReader:
         return self.decoded
 
     def _keep(self, child: bytes | Node) -> None:
-        if self.size > self._keep_bytes:
+        self._overhead += _NODE_BYTES if isinstance(child, Node) else _PART_BYTES
+        if max(self.size, self._overhead) > self._keep_bytes:
             self.root = None
             for node in self._stack:
                 node.children = []

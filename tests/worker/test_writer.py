@@ -69,6 +69,26 @@ def json_of_parts(value: Any) -> bytes:
     return data
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"id": i, "name": f"name {i}", "tags": []} for i in range(20_000)],
+        {f"row {i}": {"id": i} for i in range(20_000)},
+        [[0] * 8_200, 1] * 40,
+        {f"{i}": [0] * 8_200 for i in range(40)},
+        {"k" * 70_000: ["", "x" * 70_000]},
+        [""] * 200_000,
+    ],
+    ids=["rows", "rows by name", "heavy and light items", "heavy members", "texts", "empty texts"],
+)
+def test_parts_of_a_large_value_take_little_memory_beside_their_json(value: Any) -> None:
+    size = read_parts(value).size
+    reader = PartReader(Kind.DONE, most_bytes=10, most_containers=10, keep_bytes=size)
+    for part in PartWriter(value, strict()):
+        reader.feed(part)
+    assert reader.root is not None
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is heavy, so that small values have many parts."""

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,12 @@ def in_parts(target: str, *parts: bytes) -> Iterator[bytes]:
     yield frame("PART", b"<%c" % KINDS[target])
     yield from (frame("PART", part) for part in parts)
     yield frame(target, b'[1,"add",null,1]' if target == "CALL" else b"=")
+
+
+def endless(*opener: bytes, part: bytes) -> Iterator[bytes]:
+    """A value in parts that never ends."""
+    parts = [b"<%c" % KINDS["DONE"], *opener]
+    return chain((frame("PART", each) for each in parts), repeat(frame("PART", part) * 2_000))
 
 
 def calls(arguments: bytes, times: int) -> Iterator[bytes]:
@@ -104,6 +110,9 @@ FLOODS: dict[str, Callable[[], Iterable[bytes]]] = {
     "timers": lambda: repeat(frame("TIMER", b"[0]") * 2_000),
     "readings of the clock": lambda: repeat(frame("POLLED", b"[1,64]") * 2_000),
     "empty parts": lambda: repeat(frame("PART", b"<%c" % KINDS["DONE"]) * 2_000),
+    "empty pieces of a text": lambda: endless(part=b'+""'),
+    "pieces of one character": lambda: endless(part=b'+"x"'),
+    "empty texts": lambda: endless(b"[", part=b'"""'),
     "attachments": lambda: repeat(frame("PIECE", b"x" * 65_536)),
     "attachments in pieces of two bytes": lambda: repeat(frame("PIECE", b"xy") * 2_000),
     "empty attachments": lambda: repeat(frame("ATTACH", b'["a","a/b"]')),
@@ -122,6 +131,9 @@ _ENDLESS = {
     "timers",
     "readings of the clock",
     "empty parts",
+    "empty pieces of a text",
+    "pieces of one character",
+    "empty texts",
     "attachments in pieces of two bytes",
     "reports of progress",
 }

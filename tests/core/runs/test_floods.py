@@ -24,6 +24,9 @@ MOST_BYTES = {
     "2,000,000 numbers in parts": 40 * MIB,
     "64 MB of text in parts": 40 * MIB,
     "what is no JSON in parts": 40 * MIB,
+    # Their JSON, or the rest of their memory, up to 16 MiB.
+    "pieces of one character": 40 * MIB,
+    "empty texts": 40 * MIB,
     # 250,000 lists of 72 bytes, and their JSON.
     "values emitted": 40 * MIB,
     "values emitted in parts": 40 * MIB,
@@ -73,6 +76,7 @@ FAST = {
     "values emitted in parts",
     "calls of no tool",
     "empty parts",
+    "empty pieces of a text",
 }
 """One of each kind: a frame, parts, damage, values, calls, frames without end."""
 

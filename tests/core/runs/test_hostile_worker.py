@@ -404,6 +404,20 @@ async def test_parts_of_an_unfinished_value_are_discarded(tmp_path: Path) -> Non
     assert result.partial == ([3], "small")
 
 
+async def test_value_of_too_many_parts_is_over_the_limit_that_it_exceeds(tmp_path: Path) -> None:
+    # 65,536 lists that come one by one take the memory of a whole value of 16 MiB.
+    data = part(b"<%c" % Kind.DONE, b"[", *[b"[", b"]"] * 70_000, b"]") + encode(Kind.DONE, b"=")
+    bounds: dict[str, Any] = {
+        "max_containers": 100,
+        "max_output_bytes": 1_000_000,
+        "timeout_ms": 20_000,
+    }
+    result = await played(tmp_path, partial(Script.send, data=data), **bounds)
+    assert (result.status, result.value) == ("limit_exceeded", None)
+    assert result.error is not None
+    assert result.error.code == "limit_max_containers"
+
+
 async def test_flood_of_frames_does_not_starve_the_event_loop(
     tmp_path: Path,
 ) -> None:

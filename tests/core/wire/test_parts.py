@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -247,6 +248,35 @@ def test_stored_bytes_of_an_oversized_value_are_bounded() -> None:
     assert read.root is None
     assert read.size == 4 + 20 * (len(batch) - 3) + 19
     read.finish(Kind.DONE)
+
+
+@pytest.mark.parametrize(
+    ("opener", "parts"),
+    [
+        ([], [b'+""']),
+        ([], [b'+"x"']),
+        ([], ['+"\u0416"'.encode()]),
+        ([b"["], [b"[", b"]"]),
+        ([b"["], [b"i[1]"]),
+        ([b"["], [b'"""']),
+        ([b"{"], [b'""k"', b"v1"]),
+        ([b"{"], [b'+""', b'"""', b"{", b"}"]),
+    ],
+    ids=lambda parts: b" ".join(parts).decode(),
+)
+def test_memory_of_tiny_parts_is_bounded(opener: list[bytes], parts: list[bytes]) -> None:
+    # Regression: an empty piece cost 45 bytes of memory for none of JSON, a list 193 for three.
+    most = 1 << 15
+    tracemalloc.start()
+    try:
+        read = feed_parts(*opener, most_bytes=most, most_containers=1_000, keep_bytes=4 * most)
+        for _ in range(20_000):
+            for part in parts:
+                read.feed(part[:1] + part[1:])  # bytes of its own, as from a socket
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used <= 8 * most
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=30))

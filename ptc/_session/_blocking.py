@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -172,7 +168,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             thread = stack.enter_context(LoopThread())
-            stack.enter_context(thread.enter(self._session))
+            stack.enter_context(thread.enter(self._session, lambda _: None))
             self._thread = thread
             self._stack = stack.pop_all()
         return self
@@ -356,7 +352,8 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         **program: Unpack[ProgramOptions],
     ) -> AbstractContextManager[Iterator[RunEvent]]:
         """As `Session.stream`, with a plain ``with`` and a plain ``for``."""
-        return self._stream(partial(self._session.stream, tool, arguments, **program))
+        events = self._session.stream(tool, arguments, **program)
+        return self._open().enter(events, self._iterate)
 
     def check(
         self,
@@ -399,15 +396,10 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *attribute_names(self._session)]
 
-    @contextmanager
-    def _stream(self, make: Callable[[], Any]) -> Iterator[Iterator[RunEvent]]:
-        with self._open().enter(make()) as events:
-            yield self._iterate(events)
-
-    def _iterate(self, events: Any) -> Iterator[RunEvent]:
+    def _iterate(self, events: AsyncIterator[RunEvent]) -> Iterator[RunEvent]:
         while True:
             try:
-                event: RunEvent = self._wait(events.__anext__)
+                event = self._wait(events.__anext__)
             except StopAsyncIteration:
                 return
             yield event

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    asynccontextmanager,
-    contextmanager,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
@@ -75,7 +70,7 @@ class BlockingGeneration(ABC):
             async with self._session.stream_elements(schema, prompt, **options) as elements:
                 yield elements
 
-        return self._stream_elements(start())
+        return self._open().enter(start(), partial(BlockingElementStream, wait=self._wait))
 
     @overload
     def extract_many(
@@ -96,18 +91,4 @@ class BlockingGeneration(ABC):
             async with self._session.extract_many(documents, schema, **options) as extraction:
                 yield extraction
 
-        return self._extract(start())
-
-    @contextmanager
-    def _stream_elements(
-        self, started: AbstractAsyncContextManager[ElementStream[Any]]
-    ) -> Iterator[BlockingElementStream[Any]]:
-        with self._open().enter(started) as elements:
-            yield BlockingElementStream(elements, self._wait)
-
-    @contextmanager
-    def _extract(
-        self, started: AbstractAsyncContextManager[Extraction[Any]]
-    ) -> Iterator[BlockingExtraction[Any]]:
-        with self._open().enter(started) as extraction:
-            yield BlockingExtraction(extraction, self._wait)
+        return self._open().enter(start(), partial(BlockingExtraction, wait=self._wait))

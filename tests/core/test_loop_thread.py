@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any
+from itertools import count
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 import pytest
-from anyio import sleep_forever
+from anyio import from_thread, sleep_forever
 from sniffio import current_async_library, current_async_library_cvar
 
-from ptc import SessionClosedError
+from ptc import BlockingSession, SessionClosedError
+from ptc._session import _loop_thread
 from ptc._session._loop_thread import LoopThread, _Call
 
 REQUEST = ContextVar("REQUEST", default="none")
 TIMEOUT_S = 30
+INTERRUPTED = {_loop_thread.__file__, from_thread.__file__}
+"""Modules that enter a context manager in another thread."""
 
 
 class Caller(threading.Thread):
@@ -54,6 +62,67 @@ class Waiting:
         except asyncio.CancelledError:
             self.cancelled = True
             raise
+
+
+class Managed:
+    """Counts how often its context manager was entered and left."""
+
+    def __init__(self) -> None:
+        self.entered = self.left = 0
+        self.error: BaseException | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[int]:
+        await asyncio.sleep(0)
+        self.entered += 1
+        try:
+            await asyncio.sleep(0)
+            yield 7
+        except BaseException as error:
+            self.error = error
+            if not isinstance(error, LookupError):
+                raise
+        finally:
+            self.left += 1
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt in this thread before one instruction of `INTERRUPTED`."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __enter__(self) -> Self:
+        self.before = sys.gettrace()
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)
+
+    def trace(self, frame: FrameType, event: str, _: object) -> Any:
+        code = frame.f_code
+        # Python ignores an interrupt of `__del__`.
+        if code.co_filename not in INTERRUPTED or code.co_name == "__del__":
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self.trace
+
+
+def wait_for_tasks(loop: LoopThread, remaining: int = 0) -> None:
+    """Wait until no more than `remaining` tasks are left."""
+
+    async def wait() -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while len(others := loop._tasks - {asyncio.current_task()}) > remaining:
+                await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.sleep(0)  # for the callbacks of the task
+
+    loop.call(wait)
 
 
 def test_call_runs_in_the_loop_with_the_context_of_its_caller() -> None:
@@ -146,6 +215,73 @@ def test_interrupt_before_the_call_begins_ends_it(
         with pytest.raises(KeyboardInterrupt):
             loop.call(waiting)
         assert waiting.began.is_set() <= waiting.cancelled
+
+
+def test_interrupt_at_any_line_leaves_no_manager_entered() -> None:
+    # Regression: closing a session waited for ever after Ctrl-C while a stream was entered.
+    entered = 0
+    with LoopThread() as loop:
+        for at in count(1):
+            managed = Managed()
+            try:
+                with Interrupt(at) as interrupt, loop.enter(managed.open(), str) as value:
+                    assert value == "7"
+            except KeyboardInterrupt:
+                pass
+            if interrupt.left > 0:
+                break
+            wait_for_tasks(loop)
+            assert managed.entered == managed.left, f"interrupted before instruction {at}"
+            entered += managed.entered
+    assert 0 < entered < at, "some interrupts came before the manager was entered, and some after"
+
+
+def test_manager_sees_the_error_of_its_block_and_may_suppress_it() -> None:
+    managed, error = Managed(), KeyError("a")
+    with LoopThread() as loop:
+        with loop.enter(managed.open(), str):
+            raise error
+        assert managed.error is error
+        with pytest.raises(ValueError, match="b"), loop.enter(managed.open(), str):
+            raise ValueError("b")
+    assert (managed.entered, managed.left) == (2, 2)
+
+
+def test_error_of_a_manager_that_is_entered_reaches_the_caller() -> None:
+    @asynccontextmanager
+    async def fail() -> AsyncIterator[int]:
+        raise KeyError("a")
+        yield 1
+
+    with LoopThread() as loop:
+        with pytest.raises(KeyError, match="a"), loop.enter(fail(), str):
+            pytest.fail("it was entered")
+        wait_for_tasks(loop)
+
+
+def test_manager_is_not_entered_in_the_thread_of_the_loop() -> None:
+    managed = Managed()
+
+    async def enter() -> None:
+        with loop.enter(managed.open(), str):
+            pytest.fail("it was entered")
+
+    with LoopThread() as loop, pytest.raises(RuntimeError, match="call the session from another"):
+        loop.call(enter)
+    assert managed.entered == 0
+
+
+def test_session_is_closed_after_interrupts_of_its_streams(tmp_path: Path) -> None:
+    with BlockingSession(tmp_path, toolsets=(), workers=1) as session:
+        for at in range(1, 600, 23):
+            try:
+                with Interrupt(at), session.stream(source="1") as events:
+                    list(events)
+            except KeyboardInterrupt:
+                pass
+        assert session.program(source="1 + 1").value == 2
+        assert session._thread is not None
+        wait_for_tasks(session._thread, 1)  # that of the session itself
 
 
 def test_call_that_the_loop_leaves_behind_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._core import _json
 from .._records._result import PendingCall
+from .._schema._copy import copy_data
 from .._tools._approval import ApprovalRequest, Decision
 from .._tools._tool import ToolCall
 from .._tools._tool_result import ToolResult
@@ -55,9 +56,9 @@ def redact_request(call: OpenCall, request: ApprovalRequest) -> ApprovalRequest:
     """Redact a request for subscribers, who do not decide on it: no secrets, no content."""
     arguments = _json.loads(encode_arguments(call, request.arguments))
     # The prompt may contain arguments.
-    return replace(
-        request, arguments=arguments, prompt=call.record_filter.redact_text(request.prompt)
-    )
+    prompt = call.record_filter.redact_text(request.prompt)
+    defaults = copy_data(dict(request.defaults))
+    return replace(request, arguments=arguments, prompt=prompt, defaults=defaults)
 
 
 def redact_decision(call: OpenCall, decision: Decision) -> Decision:

@@ -14,6 +14,7 @@ from .._protected import liftable
 from .._records._content import Attachment, AttachmentRef
 from .._records._limits import Limits
 from .._records._result import CallRecord, EventKind, Failure, RunResult
+from .._schema._copy import copy_data
 from .._tools._approval import Approver
 from .._tools._context import ToolContext
 from .._tools._environment import Environment
@@ -173,10 +174,10 @@ class Scope:
         call.record_filter = found
 
     def emit(self, kind: EventKind, call: OpenCall, data: Any = None) -> None:
-        """Send an event to the subscriber."""
+        """Send an event to the subscriber, who may modify its data."""
         if self.on_event is not None:
             self.protect_record(call)
-            self.on_event(kind, call, data)
+            self.on_event(kind, call, copy_data(data))
 
     def store(self, item: Attachment | AttachmentRef) -> AttachmentRef:
         """Store an attachment, or validate a reference to one.

@@ -17,6 +17,7 @@ from .._records._content import Attachment, AttachmentRef
 from .._records._preview import RECALL, Reader, preview_of, with_addresses
 from .._records._result import EventKind, RunResult
 from .._records._stored_file import StoredFile
+from .._schema._copy import copy_data
 from .._tools._context import ToolContext
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall, define_tool
@@ -139,7 +140,8 @@ class Services:
         if self.over:
             # A task or thread that outlived its call: the subscriber has received its end.
             return
-        data = self._scope.environment.redactor.data(data)
+        # A copy: the tool may continue to modify its own, and the reader is in no hurry.
+        data = copy_data(self._scope.environment.redactor.data(data))
         if get_ident() == self._thread:
             self._deliver(kind, data)
         else:

@@ -352,7 +352,8 @@ class RunEvent:
     reported, for `generate_object` ``{"object", "attempt", "reset", "final", "pending"}``.
     ``approval_pending``: the `ApprovalRequest`; ``approval_decided``: the `Decision`; both with the
     arguments as recorded. ``violation``: the `Violation`. ``webhook``: the `WebhookDelivery`.
-    ``finished``: the `RunResult` or `ToolResult`."""
+    ``finished``: the `RunResult` or `ToolResult`. Its lists and dicts are copies: a subscriber that
+    modifies them changes neither the run nor its record."""
     number: int = 0
     """Of `Session.follow`: position in the record; pass the last one as `after` to continue.
     Otherwise: number of the script's message that caused the event, from 1: text, a value, a

@@ -150,12 +150,13 @@ class Run:
             if not self._worker_lost:
                 self._cancel()
             self._clocks.stop()
-            if self._outcome.events.log is not None:
-                self._outcome.events.log.flush()
             # Deferred until the result is on its way: hanging up takes system calls.
             self._resources.reactor.call_later(
                 0, worker.give_up if self._returns(worker) else worker.hang_up
             )
+            # Last, because it writes to the journal, which may fail.
+            if self._outcome.events.log is not None:
+                self._outcome.events.log.flush()
         if self._outcome.value.large is not None:
             await self._truncate_value()
         await self._outcome.files.store(self._resources.attachments)

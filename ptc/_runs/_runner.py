@@ -12,6 +12,7 @@ from .._calls._subscribers import EventSink, join_subscribers
 from .._core._arguments import parts_of, require_function
 from .._records._limits import Limits
 from .._records._result import Finding, RunEvent, RunResult
+from .._schema._copy import copy_data
 from .._telemetry._run_span import GaugeSource, RunDescription, SessionTelemetry
 from .._telemetry._settings import TelemetryOption
 from .._tools._allow import AllowList
@@ -222,8 +223,22 @@ class ProgramRunner:
     def _finish(self, result: RunResult) -> RunResult:
         """Report the end of a run to the session's subscriber."""
         if self._on_event is not None:
-            self._on_event(RunEvent("finished", result.run_id, value=result))
+            self._on_event(RunEvent("finished", result.run_id, value=_copy_result(result)))
         return result
+
+
+def _copy_result(result: RunResult) -> RunResult:
+    """Return a result with data of its own, which a subscriber may modify."""
+    return replace(
+        result,
+        value=copy_data(result.value),
+        partial=tuple(map(copy_data, result.partial)),
+        progress=copy_data(result.progress),
+        pending=tuple(
+            replace(call, arguments=copy_data(call.arguments), defaults=copy_data(call.defaults))
+            for call in result.pending
+        ),
+    )
 
 
 def _describe(program: Program, *, resumed: bool) -> RunDescription:

@@ -11,6 +11,7 @@ from .._calls._subscribers import without_last
 from .._core import _json
 from .._core._redact import safe_text
 from .._records._result import EventKind, RunEvent, RunWarning
+from .._schema._copy import copy_data
 from ._event_log import EventLog
 
 __all__ = ["Subscriber"]
@@ -82,6 +83,8 @@ class Subscriber:
             self.log.add(kind, self._number, text, value)
         if self._on_event is not None and not self.muted:
             number = self._number if counted else 0
+            # The record and the result have the value: the subscriber may modify its own.
+            value = copy_data(value)
             self._deliver(RunEvent(kind, self._run_id, None, text, value, number, self._revision))
 
     def emit_call(self, kind: EventKind, call: OpenCall, data: Any) -> None:

@@ -1,4 +1,4 @@
-"""Copies of arguments, for functions that may modify them."""
+"""Copies of data, for functions of the application that may modify it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ def is_flat(arguments: Arguments) -> bool:
     return type(arguments) is dict and _SCALARS.issuperset(map(type, arguments.values()))
 
 
-def copy_data(arguments: Arguments) -> Arguments:
-    """Return arguments with lists and objects of their own, which a function may modify.
+def copy_data(data: Any) -> Any:
+    """Return data with lists and objects of its own, which a function may modify.
 
-    Those of the call are recorded, passed to the next attempt, and compared on resume.
+    Arguments of a call are recorded, passed to the next attempt, and compared on resume. Data of an
+    event is part of the record and the result.
     """
     try:
-        return _copy(arguments)
+        return _copy(data)
     except RecursionError:
         # An application passed an object that contains itself. It has no JSON form, so it is
         # neither recorded nor compared.
-        return arguments
+        return data
 
 
 def _copy(value: Any) -> Any:

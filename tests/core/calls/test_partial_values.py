@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from ptc import Session, ToolCall, ToolContext, tool
+from ptc import RunEvent, Session, ToolCall, ToolContext, tool
 from ptc._calls._call import OpenCall
 from ptc._calls._partial_log import PartialLog
 from ptc.journal import CallRow
@@ -80,6 +81,26 @@ async def test_last_value_is_in_the_record_until_the_call_ends(tmp_path: Path) -
         assert call.partial == b""
         assert call.end is not None
         assert call.end.body == b"[true,true,7]"
+
+
+async def test_subscriber_that_modifies_a_value_does_not_change_its_record(tmp_path: Path) -> None:
+    value = {"rows": [1]}
+    reports, received = Reports(value), list[Any]()
+
+    def on_event(event: RunEvent) -> None:
+        if event.kind == "tool_output_delta":
+            event.value["rows"].append(2)
+            received.append(event.value)
+
+    async with (
+        Session(tmp_path, tools=[reports.as_tool()], toolsets=(), journal=":memory:") as session,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(partial(session.program, source=SOURCE, run_id="r", on_event=on_event))
+        assert (await first_call(session)).partial == b'{"rows":[1]}'
+        reports.may_end.set()
+    assert received == [{"rows": [1, 2]}]
+    assert value == {"rows": [1]}
 
 
 async def test_value_that_is_large_or_no_json_is_not_recorded() -> None:

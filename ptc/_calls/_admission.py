@@ -11,7 +11,8 @@ from .._schema._check import arguments_mapping
 from .._tools._approval import ApprovalRequest, Decision, prompt_text, requires_approval
 from .._tools._tool import Tool
 from ..errors import ToolError
-from ._call import Occurrences, OpenCall
+from ._call import OpenCall
+from ._occurrences import Occurrences
 from ._outcome import internal_error
 from ._recorder import SuspendedError
 from ._rows import redact_decision, redact_request

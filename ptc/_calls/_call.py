@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import field
@@ -22,10 +21,11 @@ from .._tools._tool_result import ToolResult
 from .._tools._untrusted import UntrustedMode
 from ..errors import ToolError
 from ..journal._journal import CallEnd, CallRow
+from ._occurrences import Occurrence, Occurrences
 from ._record_filter import RecordFilter
 from ._usage_record import decode_usage
 
-__all__ = ["CallOutcome", "Occurrence", "Occurrences", "OpenCall"]
+__all__ = ["CallOutcome", "OpenCall"]
 
 _NO_FILTER = RecordFilter()
 _CACHED_BYTES = 1_024
@@ -424,66 +424,6 @@ class OpenCall:
     def adopt_key(self, key: str) -> None:
         """Use the key that an earlier host computed for this call."""
         self._key = key
-
-
-@dataclass(slots=True)
-class Occurrence:
-    """Number of a call among equal ones. It outlives the call, which may be large."""
-
-    call: OpenCall | None
-    """The call; None: it was forgotten."""
-    identity: bytes | str = ""
-    """Its `compact_identity`, once it was forgotten."""
-    number: int = 0
-    """Number among equal calls, from 1; 0: not counted yet."""
-
-    def forget_call(self) -> None:
-        """Keep only the identity of the call."""
-        if self.call is not None:
-            self.identity, self.call = self.call.compact_identity(), None
-
-    def read_identity(self) -> str:
-        """Return the identity of the call."""
-        if self.call is not None:
-            return self.call.identity() or ""
-        known = self.identity
-        return known if isinstance(known, str) else hashlib.sha256(known).hexdigest()
-
-
-class Occurrences:
-    """Numbers of equal calls of one caller: the first, the second ...
-
-    Equal calls are counted when the first key of a tool is needed: most calls need none.
-    """
-
-    def __init__(self, key_run: str | None = None) -> None:
-        """Number the calls of a caller.
-
-        Args:
-            key_run: Run to which the keys of the calls belong; None: the run that makes them.
-        """
-        self.key_run = key_run
-        self._waiting: dict[str, list[Occurrence]] = {}
-        self._counted: dict[str, Counter[str]] = {}
-
-    def add(self, call: OpenCall) -> None:
-        """Add a call. Calls are added in the order in which they are made."""
-        call.occurrence = Occurrence(call)
-        self._waiting.setdefault(call.call.name, []).append(call.occurrence)
-
-    def number(self, call: OpenCall) -> int:
-        """Return the number of `call` among equal calls, from 1."""
-        occurrence = call.occurrence
-        assert occurrence is not None  # noqa: S101  # the call was added
-        if not occurrence.number:
-            waiting = self._waiting[call.call.name]
-            counted = self._counted.setdefault(call.call.name, Counter())
-            for earlier in waiting:
-                identity = earlier.read_identity()
-                counted[identity] += 1
-                earlier.number = counted[identity]
-            waiting.clear()
-        return occurrence.number
 
 
 def _compute_key(call: OpenCall) -> str | None:

@@ -25,7 +25,8 @@ from .._tools._tool_result import ToolResult
 from .._tools._untrusted import combined_mode, model_text
 from ..errors import ArtifactError, ToolError, UsageError
 from ..journal._documents import CallDocuments
-from ._call import Occurrences, OpenCall
+from ._call import OpenCall
+from ._occurrences import Occurrences
 from ._recorder import SuspendedError
 from ._scope import Scope
 

@@ -25,7 +25,8 @@ from ptc import (
     get_tool_metadata,
     tool,
 )
-from ptc._calls._call import Occurrences, OpenCall
+from ptc._calls._call import OpenCall
+from ptc._calls._occurrences import Occurrences
 from ptc._tools._tool import ToolCall
 from ptc.journal._location import journal_of
 

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ptc import Cache, Retry, Session, ToolError, define_tool
-from ptc._calls._call import Occurrences, OpenCall
+from ptc._calls._call import OpenCall
+from ptc._calls._occurrences import Occurrences
 from ptc._core._redact import Redactor
 from ptc._tools._tool import ToolCall
 

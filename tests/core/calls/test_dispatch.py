@@ -31,7 +31,8 @@ from ptc import (
     tool,
 )
 from ptc._calls._breaker import Circuit
-from ptc._calls._call import Occurrences, OpenCall
+from ptc._calls._call import OpenCall
+from ptc._calls._occurrences import Occurrences
 from ptc._calls._result_cache import ResultCache
 from ptc._tools._tool import ToolCall
 

@@ -5,9 +5,12 @@ Arguments are validated once: those are approved, cached, recorded and executed.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .._core import _json
 from .._core._arguments import describe_error
 from .._schema._check import arguments_mapping
+from .._schema._copy import copy_data
 from .._tools._approval import ApprovalRequest, Decision, prompt_text, requires_approval
 from .._tools._tool import Tool
 from ..errors import ToolError
@@ -46,7 +49,7 @@ class Admission:
         try:
             tool = self._scope.find_tool(call)
             call.assign(tool)
-            call.arguments = tool.validate(call.call.arguments)
+            call.validate(tool)
         except ToolError as error:
             return error
         except Exception as error:  # noqa: BLE001  # a validator is its author's code
@@ -80,7 +83,7 @@ class Admission:
             ToolError: If the call is rejected, or nobody can approve it.
             SuspendedError: If it is suspended until somebody decides.
         """
-        arguments = arguments_mapping(call.arguments)
+        arguments = arguments_mapping(call.copy_arguments())
         if not always and not await requires_approval(tool.needs_approval, arguments):
             return
         decision = await self._decide(tool, call)
@@ -91,7 +94,7 @@ class Admission:
         call.approved = True
         if decision.arguments is not None:
             # An approver's arguments are validated like any caller's. The call stays the same.
-            call.replace_arguments(tool.validate(decision.arguments))
+            call.replace_arguments(tool, decision.arguments)
 
     async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
         approver, recorder = self._scope.shared.approver, self._scope.recorder
@@ -123,7 +126,14 @@ class Admission:
         approver = self._scope.shared.approver
         assert approver is not None  # noqa: S101  # `_decide` has checked
         try:
-            decision = await approver(request)
+            # A copy: `request` is recorded with the decision.
+            decision = await approver(
+                replace(
+                    request,
+                    arguments=copy_data(request.arguments),
+                    defaults=copy_data(request.defaults),
+                )
+            )
         except Exception as error:  # fail closed: a failed approver has not approved
             msg = f"the call of {tool.name} was not approved: {describe_error(error)}"
             raise ToolError(msg, code="rejected") from error
@@ -134,7 +144,7 @@ class Admission:
 
 
 def _request_for(tool: Tool, call: OpenCall) -> ApprovalRequest:
-    arguments = arguments_mapping(call.arguments)
+    arguments = arguments_mapping(call.copy_arguments())
     return ApprovalRequest(
         call_id=call.id,
         run_id=call.call.run_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from typing import Any, NamedTuple, get_args
@@ -15,6 +15,8 @@ from .._dataclass import dataclass
 from .._facts import ModelUsage
 from .._records._content import AttachmentRef
 from .._records._result import CallRecord, CallStatus
+from .._schema._check import Arguments
+from .._schema._copy import copy_data, is_flat
 from .._tools._reach import Reach
 from .._tools._tool import Tool, ToolCall
 from .._tools._tool_result import ToolResult
@@ -55,7 +57,13 @@ _STATUS_ONLY = {status: CallOutcome(status) for status in get_args(CallStatus)}
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call that is being executed: a request, completed and resolved by the host."""
+    """A call that is being executed: a request, completed and resolved by the host.
+
+    Rule 1: the arguments belong to the call. Those of the request are recorded, and the validated
+        ones are approved, cached and executed. Code of a tool or an application, such as a
+        validator, a predicate or an approver, receives copies, which it may modify or store.
+        tests/core/calls/test_arguments.py::test_callback_that_modifies_arguments_changes_neither_call_nor_record
+    """
 
     # The request. Never set again, except by `release`.
     call: ToolCall
@@ -81,7 +89,7 @@ class OpenCall:
     repeatable: bool = True
     """True if the host may repeat it."""
     arguments: Any = None
-    """Validated arguments: approved, cached, recorded and executed. None before validation."""
+    """Validated arguments; see `copy_arguments`. None before validation."""
     digest: str = ""
     """Digest of tool and validated arguments."""
     occurrence: Occurrence | None = None
@@ -146,10 +154,28 @@ class OpenCall:
         """Set the tool that was looked up."""
         self.tool, self.side_effect, self.repeatable = tool, tool.side_effect, tool.repeatable
 
-    def replace_arguments(self, arguments: Any) -> None:
-        """Use an approver's validated arguments instead. The identity does not change."""
+    def validate(self, tool: Tool) -> None:
+        """Validate the arguments of the request. Raises the `ToolError` of invalid ones."""
+        sent = self.call.arguments
+        self.arguments = tool.validate(sent if is_flat(sent) else copy_data(sent))
+
+    def replace_arguments(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        """Use an approver's arguments instead. The identity does not change.
+
+        Raises:
+            ToolError: If they are invalid.
+        """
         self.identity()
-        self.arguments, self.digest = arguments, ""
+        self.arguments, self.digest = tool.validate(copy_data(arguments)), ""
+
+    def copy_arguments(self) -> Arguments:
+        """Return a copy of the validated arguments, for code that may modify them."""
+        if is_flat(self.arguments):
+            return self.arguments.copy()
+        if self.siblings is not None:
+            # An object that cannot be copied is shared.
+            self.identity()
+        return copy_data(self.arguments)
 
     def start(self) -> None:
         """Start the first attempt of this host. Until the call ends, its outcome is unknown."""
@@ -380,7 +406,7 @@ class OpenCall:
 
         The digest uses the validated arguments. For a nested call it uses those that the calling
         tool sent, which an upgrade of the called tool does not change. It is computed before an
-        approver may replace the arguments or the tool's function may modify them.
+        approver may replace the arguments.
         """
         if self._identity == "":
             data = self._encode_identity()

@@ -15,8 +15,7 @@ from typing import Any, cast
 import anyio
 
 from .._core._call_usage import usage_of_call
-from .._schema._check import Arguments, arguments_mapping
-from .._schema._copy import copy_data, is_flat
+from .._schema._check import arguments_mapping
 from .._tools._approval import ApprovalNeededError
 from .._tools._cache import Cache
 from .._tools._context import ambient_call
@@ -94,7 +93,7 @@ class Execution:
     async def _run_cached(self, tool: Tool, call: OpenCall, cache: Cache) -> ToolResult:
         """Return a cached result, or execute a call and cache its result."""
         results = self._scope.shared.results if self._is_shared(tool) else self._results
-        call.awaited = cache.digest(tool.name, arguments_mapping(call.arguments))
+        call.awaited = cache.digest(tool.name, arguments_mapping(call.copy_arguments()))
         if any(above.awaited == call.awaited for above in call.callers()):
             # It would wait for the result of a call that waits for it.
             msg = f"{tool.name} calls itself with the same arguments, which would never end"
@@ -216,9 +215,6 @@ class Execution:
             decided = await self._scope.recorder.record_start(tool, call)
             if decided is not None:
                 return decided
-        if call.siblings is not None and not is_flat(call.arguments):
-            # A function may modify its arguments.
-            call.identity()
         retry, tries = tool.retry, 0
         call.start()
         while True:
@@ -242,7 +238,7 @@ class Execution:
 
     def _run_once(self, tool: Tool, call: OpenCall) -> Awaitable[ToolResult]:
         most = tool.timeout_ms
-        attempt = self._call_function(tool, call.arguments, call)
+        attempt = self._call_function(tool, call)
         return attempt if most is None else self._run_within(most, tool, call, attempt)
 
     async def _run_within(
@@ -254,13 +250,13 @@ class Execution:
         msg = f"{tool.name} took longer than {most:,} ms (its own timeout_ms) and was cancelled"
         raise _timeout_error(tool, call, msg, "Tool.timeout_ms", most)
 
-    async def _call_function(self, tool: Tool, arguments: Arguments, call: OpenCall) -> ToolResult:
+    async def _call_function(self, tool: Tool, call: OpenCall) -> ToolResult:
         services = Services(self._scope, self._nested, tool, call)
         call.attempt_calls = None
         extra: dict[str, Any] = {}
         if tool.context_parameter is not None:
             extra[tool.context_parameter] = services.context()
-        own = copy_data(arguments)
+        own = call.copy_arguments()
         if tool.spread:
             bound = partial(tool.function, **own, **extra)
         else:

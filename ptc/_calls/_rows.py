@@ -48,7 +48,7 @@ def request_details(call: OpenCall, request: ApprovalRequest) -> dict[str, Any]:
         **({"schema": schema} if small else {}),
         "arguments": shown.arguments,
         "prompt": shown.prompt,
-        "defaults": dict(request.defaults),
+        "defaults": dict(shown.defaults),
     }
 
 

@@ -45,7 +45,8 @@ __all__ = [
 Arguments = Any
 """Arguments of a tool's function: keywords as a dict, or one dict or model instance."""
 Validator = Callable[[Mapping[str, Any]], Arguments]
-"""Converts a caller's arguments to those of the function, or raises `ToolError`."""
+"""Converts a caller's arguments to those of the function, or raises `ToolError`. It does not modify
+the dict."""
 ValueCheck = Callable[[Any], list[str]]
 """Returns a sentence for each violation of JSON data; none if it conforms."""
 

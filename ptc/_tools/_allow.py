@@ -22,6 +22,7 @@ from .._core._arguments import nearest, parts_of
 from .._core._deferred import copy_with
 from .._dataclass import dataclass
 from .._schema._check import arguments_mapping
+from .._schema._copy import copy_data
 from ..errors import ToolError, UsageError
 from ._names import list_known
 from ._tool import Tool
@@ -241,7 +242,7 @@ def _enforce(item: Tool, rules: tuple[Allow, ...]) -> Tool:
 
     def validate_rules(arguments: Mapping[str, Any]) -> Any:
         valid = validate(arguments)
-        if not any(rule.fits(arguments_mapping(valid)) for rule in rules):
+        if not any(rule.fits(arguments_mapping(copy_data(valid))) for rule in rules):
             msg = f"{item.name}: these arguments are not allowed in this run: {words}"
             raise ToolError(msg, code="not_allowed", tool=item.name)
         return valid

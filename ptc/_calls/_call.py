@@ -59,9 +59,10 @@ _STATUS_ONLY = {status: CallOutcome(status) for status in get_args(CallStatus)}
 class OpenCall:
     """A call that is being executed: a request, completed and resolved by the host.
 
-    Rule 1: the arguments belong to the call. Those of the request are recorded, and the validated
-        ones are approved, cached and executed. Code of a tool or an application, such as a
-        validator, a predicate or an approver, receives copies, which it may modify or store.
+    Rule 1: the arguments belong to the call. Those of the request, a copy of the caller's, are
+        recorded; the validated ones are approved, cached and executed. Code of a tool or an
+        application, such as a validator, a predicate or an approver, receives copies, which it may
+        modify or store.
         tests/core/calls/test_arguments.py::test_callback_that_modifies_arguments_changes_neither_call_nor_record
     """
 

@@ -14,6 +14,7 @@ import anyio.lowlevel
 from .._core._arguments import mapping_of, nearest, parts_of
 from .._records._limits import Limits
 from .._records._result import EventKind, RunEvent
+from .._schema._copy import copy_data, is_flat
 from .._tools._allow import Allow, AllowList
 from .._tools._catalog import Catalog
 from .._tools._names import list_known
@@ -202,13 +203,15 @@ class DirectCalls:
         if key is not None and not (isinstance(key, str) and key.strip()):
             msg = f"idempotency_key must be text that is not blank, not {key!r:.80}"
             raise UsageError(msg)
-        validated = mapping_of("arguments", arguments, "a dict by parameter")
+        own = mapping_of("arguments", arguments, "a dict by parameter")
+        if not is_flat(own):
+            own = copy_data(own)
         if host_tool is None and self._journal is not None:
             # A run of its own, in which it is the first call.
-            request = ToolCall(name, validated, seq=1, run_id=uuid.uuid4().hex, key=key)
+            request = ToolCall(name, own, seq=1, run_id=uuid.uuid4().hex, key=key)
         else:
             self._made += 1
-            request = ToolCall(name, validated, seq=self._made, key=key)
+            request = ToolCall(name, own, seq=self._made, key=key)
         if host_tool is not None:
             return OpenCall(request, reach=Reach({name: host_tool(allowed, emit)}))
         return OpenCall(

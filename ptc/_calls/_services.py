@@ -257,7 +257,7 @@ class Services:
             parent.attempt_calls = Occurrences(None if above is None else above.key_run)
         if self._scope.recorder is not None:
             self._scope.recorder.record_caller(parent)
-        request = ToolCall(name, arguments, seq=0, run_id=parent.call.run_id)
+        request = ToolCall(name, copy_data(arguments), seq=0, run_id=parent.call.run_id)
         call = OpenCall(request, parent, reach)
         self._nested.admit(call)
         try:

@@ -17,6 +17,7 @@ from ptc import (
     Allow,
     ApprovalRequest,
     Cache,
+    CallRecord,
     Decision,
     Retry,
     Session,
@@ -261,6 +262,91 @@ async def test_approver_cannot_modify_the_arguments_of_its_decision_afterwards(
     async with Session(tmp_path, tools=[called], toolsets=(), approver=approver) as session:
         result = await session.tool(called.name, {"data": ITEM})
     assert result.unwrap() == {"x": {"y": 2}}
+
+
+# --- the caller -------------------------------------------------------------------------------
+
+
+async def test_tool_that_modifies_the_arguments_of_a_call_it_makes_does_not_change_the_call(
+    tmp_path: Path,
+) -> None:
+    started, cleared = anyio.Event(), anyio.Event()
+
+    @tool
+    async def read(ids: list[int], within: Model) -> Any:
+        """Read some rows."""
+        started.set()
+        await cleared.wait()
+        return [len(ids), within.data]
+
+    @tool
+    async def outer(ctx: ToolContext) -> Any:
+        """Read rows in a task."""
+        ids, within, found = [1, 2, 3], Model(data={"x": 1}), list[Any]()
+
+        async def read_rows() -> None:
+            found.append(await ctx.call_tool("read", ids=ids, within=within))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read_rows)
+            await started.wait()
+            ids.clear()
+            within.data.clear()
+            cleared.set()
+        return found[0]
+
+    async with Session(tmp_path, tools=[outer, read], toolsets=(), journal=":memory:") as session:
+        with anyio.fail_after(20):
+            result = await session.program(
+                source="async def run(ctx, inputs):\n    return await ctx.outer()",
+                allowed_tools=["outer", "read"],
+            )
+        assert result.unwrap() == [3, {"x": 1}]
+        expected = '{"ids":[1,2,3],"within":{"data":{"x":1}}}'
+        assert [call.arguments for call in result.calls] == ["{}", expected]
+        recorded = await session.history.recorded(result.run_id)
+    assert [row.arguments.decode() for row in recorded.calls] == ["{}", expected]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_application_that_modifies_the_arguments_of_its_call_does_not_change_the_call(
+    tmp_path: Path, recorded: bool
+) -> None:
+    arguments: dict[str, Any] = {"ids": [1, 2, 3], "more": {"x": {"y": 1}}}
+    expected = '{"ids":[1,2,3],"more":{"x":{"y":1}}}'
+    shown = list[str]()
+
+    async def approver(request: ApprovalRequest) -> Decision:
+        assert request.arguments == {"ids": [1, 2, 3], "more": ITEM}
+        arguments["ids"].clear()
+        spoil(arguments["more"])
+        return Decision(True, by="ann")
+
+    @tool(needs_approval=True, side_effect=True, idempotent=True)
+    async def write(ids: list[int], more: dict[str, Any]) -> Any:
+        """Write some rows."""
+        return [ids, more]
+
+    async def after(call: CallRecord) -> None:
+        shown.append(call.arguments)
+
+    async with Session(
+        tmp_path,
+        tools=[write],
+        toolsets=(),
+        journal=":memory:",
+        approver=approver,
+        record_direct_calls=recorded,
+        after_side_effect=after,
+    ) as session:
+        result = await session.tool("write", arguments)
+        assert result.unwrap() == [[1, 2, 3], ITEM]
+        rows = [
+            row.arguments.decode()
+            for run in await session.history.runs()
+            for row in (await session.history.recorded(run.run_id)).calls
+        ]
+    assert (shown, rows) == ([expected], [expected] * recorded)
 
 
 # --- copies -----------------------------------------------------------------------------------

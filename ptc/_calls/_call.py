@@ -137,6 +137,8 @@ class OpenCall:
     effects: dict[Any, ToolResult | None] = field(default_factory=dict)
     """Results of a direct call's nested effects that must not be repeated, by `chain`; None for an
     unknown outcome. A run has its record instead."""
+    completing: ToolResult | None = None
+    """Result of its function while its attachments are sent and the hook runs; else None."""
     outcome: CallOutcome = _STATUS_ONLY["not_started"]
     result_bytes: int = 0
     """JSON bytes of the value that the script received."""

@@ -127,9 +127,10 @@ class Dispatch:
         try:
             result = await self._run_admitted(call)
             call.succeed()
-            if call.side_effect and not call.outcome.recorded:
-                # A recorded or decided outcome has no effect now.
-                await self._call_hook(call)
+            # A recorded or decided outcome has no effect now.
+            has_effect = call.side_effect and not call.outcome.recorded
+            if has_effect or result.attachments:
+                await self._complete(call, result, has_effect=has_effect)
         except SuspendedError:
             raise
         except Exception as error:  # noqa: BLE001  # a tool's own: it becomes a result
@@ -185,6 +186,19 @@ class Dispatch:
         await self._admission.approve(tool, call, always=True)
         return await self._execution.execute(tool, call)
 
+    async def _complete(self, call: OpenCall, result: ToolResult, *, has_effect: bool) -> None:
+        """Send the attachments of a call that has succeeded, and call the hook for its effect.
+
+        Its outcome is known: it is recorded even if this is interrupted.
+        """
+        call.completing = result
+        if result.attachments:
+            # Before the call is recorded: the machine that resumes the run may need them.
+            await self._scope.shared.artifacts.send()
+        if has_effect:
+            await self._call_hook(call)
+        call.completing = None
+
     async def _call_hook(self, call: OpenCall) -> None:
         hook = self._scope.shared.after_side_effect
         if hook is None:
@@ -235,8 +249,18 @@ class Dispatch:
             self.recorder.record_end(call, call.outcome.status, ok, body, elapsed)
 
     def record_cancellation(self, call: OpenCall) -> None:
-        """Record that a call was cancelled: if it has an effect, its outcome is unknown."""
-        if self.recorder is None or call.start_row is None or call.reused_end is not None:
+        """Record that a call was cancelled.
+
+        If its function had ended, its outcome is recorded. If not, and it has an effect, its
+        outcome is unknown.
+        """
+        result, call.completing = call.completing, None
+        if self.recorder is None or call.reused_end is not None:
+            return
+        if result is not None:
+            self.record(call, *self.answer(call, result), None)
+            return
+        if call.start_row is None:
             return
         if not call.was_called:
             self._withdraw(call, "was cancelled before its function was called")

@@ -269,11 +269,7 @@ class Execution:
             usage_of_call.reset(usage)
             services.over = True
             call.function_called = services.function_called
-        result = convert_value(self._scope, tool, call, value)
-        if result.attachments:
-            # Before the call is recorded: the machine that resumes the run may need them.
-            await self._scope.shared.artifacts.send()
-        return result
+        return convert_value(self._scope, tool, call, value)
 
 
 def _timeout_error(tool: Tool, call: OpenCall, msg: str, limit: str, most: int) -> ToolError:

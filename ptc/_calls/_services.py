@@ -310,7 +310,7 @@ class Services:
         try:
             return await self._nested.run(call)
         except anyio.get_cancelled_exc_class():
-            if not call.was_called:
+            if call.completing is not None or not call.was_called:
                 self._nested.record_cancellation(call)
             raise
         finally:

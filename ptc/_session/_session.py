@@ -187,7 +187,8 @@ class Session(AgentSession, QueueSession):
             env: Values that tools declare with ``env=``; no caller sees them.
             after_side_effect: Called with the record of each call that had a side effect, and
                 awaited before its caller continues, for example to take a snapshot. Its failure is
-                logged and never fails the call.
+                logged and never fails the call. If the caller is cancelled meanwhile, the call is
+                recorded as succeeded, and a resumed run does not call the hook again.
             journal: File that runs are recorded in, so that they can be inspected and resumed.
                 Default: a file for this root in the user's state directory, or memory if that
                 cannot be written. ``":memory:"``: memory. A file inside `root` is refused if the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .._core import _json
 from .._wire._protocol import Kind
 from ._code_cache import CachedCode
 from ._program import Program, encode_limits
@@ -28,7 +29,10 @@ def opening_frames_of_source(program: Program, named: bytes, signatures: bytes) 
     """
     # A run that is resumed has passed the check, or was recorded before there was one.
     then = b'"report"' if program.only_check else b'"warn"' if program.resumed else b'"refuse"'
-    start = b'%b,"check":%b,"then":%b}' % (_start(program, named), signatures, then)
+    denied = _json.dumps(program.table.denied_in(program.source))
+    start = b'%b,"check":%b,"denied":%b,"then":%b}' % (
+        _start(program, named), signatures, denied, then,
+    )  # fmt: skip
     return (Kind.START, start), (Kind.SOURCE, program.source.encode())
 
 

@@ -177,7 +177,7 @@ class Catalog:
         cached = self._tables.get(key)
         if cached is None:
             # The entries as well: while they live, no other object has their identity.
-            cached = self._tables[key] = _Cached(ToolTable(select_tools()), entries)
+            cached = self._tables[key] = _Cached(ToolTable(select_tools(), self.tools), entries)
             if len(self._tables) > _MOST_TABLES:
                 self._tables.popitem(last=False)
         else:

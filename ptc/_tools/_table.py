@@ -55,9 +55,16 @@ def _compressed(data: bytes) -> bytes:
 class ToolTable:
     """Tools of an allow-list by name."""
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Mapping[str, Tool], known: Mapping[str, Tool] | None = None) -> None:
+        """Create a table.
+
+        Args:
+            tools: Tools on the allow-list.
+            known: All tools of the session, to tell one that is not allowed from a wrong name.
+        """
         self.tools: Mapping[str, Tool] = MappingProxyType(dict(tools))
         """The tools. Read only: runs with the same allow-list share them."""
+        self._known: Mapping[str, Tool] = {} if known is None else known
         self._last_named: tuple[str | None, list[Tool]] = (None, [])
 
     @cached_property
@@ -131,16 +138,37 @@ class ToolTable:
         """
         # A new run asks twice, for its first frame and for its record.
         if source != self._last_named[0]:
-            words = {"", *re.findall(r"\w+", source)} & self._by_word.keys()
+            words = _words_of(source) & self._by_word.keys()
             found = [tool for word in words for tool in self._by_word[word]]
             self._last_named = source, sorted(found, key=attrgetter("name"))
         return self._last_named[1]
+
+    def denied_in(self, source: str) -> dict[str, bool]:
+        """Return the tools outside of the allow-list whose names may be in the text of a script.
+
+        Returns:
+            By name: True if the tool has a side effect.
+        """
+        words = _words_of(source)
+        return {
+            name: tool.side_effect
+            for name, tool in self._known.items()
+            if name not in self.tools and _last_word(name) in words
+        }
 
     @cached_property
     def _by_word(self) -> dict[str, list[Tool]]:
         """Tools by the last word of their names."""
         found: dict[str, list[Tool]] = {}
         for name, tool in self.tools.items():
-            word = re.findall(r"\w+", name)[-1:] or [""]
-            found.setdefault(word[0], []).append(tool)
+            found.setdefault(_last_word(name), []).append(tool)
         return found
+
+
+def _words_of(source: str) -> set[str]:
+    return {"", *re.findall(r"\w+", source)}
+
+
+def _last_word(name: str) -> str:
+    words: list[str] = re.findall(r"\w+", name)
+    return words[-1] if words else ""

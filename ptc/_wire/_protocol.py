@@ -69,7 +69,7 @@ class Kind(IntEnum):
     """Kinds of frame. The comment gives the body."""
 
     # host -> worker
-    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", "check", "then"}; see `TOOLS`
+    START = 1  # {"inputs", "tools", "epoch", "seed", "limits", ...}; see `TOOLS` and `_opening`
     SOURCE = 2  # raw: the script, UTF-8
     CODE = 3  # raw: compiled code, as a worker sent it for the same source
     RESULT = 4  # [id, elapsed, ok, records, value | error]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import marshal  # noqa: TID251  # reads code that a worker compiled from the same source
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -15,7 +15,8 @@ from .._language._scopes import Survey
 from .._wire._messages import MAX_FINDINGS, Finding
 from .._wire._protocol import MAX_BODY, Kind
 from . import _values
-from ._preflight import Row, preflight
+from ._preflight import preflight
+from ._tool_table import SignatureTable
 from ._values import shorten
 from ._wire import Wire
 
@@ -28,7 +29,7 @@ _FINDING_CHARS: Final = 800
 
 
 def load_code(
-    wire: Wire, filename: str, signatures: Mapping[str, Row] | None, then: str
+    wire: Wire, filename: str, signatures: SignatureTable | None, then: str
 ) -> types.CodeType | None:
     """Return the code of the script; None if it was rejected or only checked, and reported.
 
@@ -54,7 +55,8 @@ def load_code(
         """Check the calls of tools: return the certain errors, and add the rest to `advice`."""
         if signatures is None:
             return []
-        findings = _select(preflight(tree, source, signatures, survey.read), then)
+        found = preflight(tree, source, signatures, survey.read, signatures.denied)
+        findings = _select(found, then)
         advice.extend(finding for finding in findings if finding.advisory)
         return [finding for finding in findings if not finding.advisory]
 

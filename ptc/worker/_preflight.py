@@ -12,12 +12,14 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .._language._entry import final_assignments, name_of_ctx
 from .._language._scopes import CHILDLESS, add_children
 from .._wire._protocol import Finding
 from ._certainty import certain_nodes
+from ._operands import OPERANDS
 from ._tool_table import list_names
 
 __all__ = ["OWN", "Row", "Signature", "literal_kind", "preflight"]
@@ -27,18 +29,12 @@ OWN: Final = frozenset({
 })  # fmt: skip
 """Attributes of `ctx` that are not tools. They hide tools of the same name."""
 _AWAITABLES = frozenset({"search_tools", "describe"})
+_ALLOW: Final = (
+    "the caller of the script must allow it by name: `allowed_tools=[..., {name!r}]`, or "
+    "`--allow ...,{name}` on the command line"
+)
 _NAMES_CHARS: Final = 600
 """Of the names of tools in a message, which is truncated after 800 characters."""
-_FUTURE = frozenset({
-    "add_done_callback", "cancel", "cancelled", "done", "exception", "get_loop",
-    "remove_done_callback", "result",
-})  # fmt: skip
-"""Attributes that a call has before it is awaited."""
-_READERS = frozenset({
-    "all", "any", "bool", "dict", "enumerate", "float", "int", "len", "list", "max", "min", "print",
-    "reversed", "set", "sorted", "str", "sum", "tuple", "zip",
-})  # fmt: skip
-"""Builtins that use each positional argument as a value."""
 
 
 class Signature(NamedTuple):
@@ -57,7 +53,11 @@ Row: TypeAlias = Sequence[Any]
 
 
 def preflight(
-    tree: ast.Module, source: str, tools: Mapping[str, Row], read: Iterable[str]
+    tree: ast.Module,
+    source: str,
+    tools: Mapping[str, Row],
+    read: Iterable[str],
+    denied: Mapping[str, bool] = MappingProxyType({}),
 ) -> list[Finding]:
     """Check the tool calls of a script, in order of position.
 
@@ -66,10 +66,16 @@ def preflight(
         source: Text of the script.
         tools: Signatures of the tools that it may call.
         read: All names that it reads as variables.
+        denied: Tools of the session that it may not call; True: with a side effect.
     """
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     run = next((function for function in reversed(functions) if function.name == "run"), None)
-    findings = _check_calls(tree, source, tools, read, run)
+    name = name_of_ctx(run)
+    findings: list[Finding] = []
+    if name in read:
+        lines = source.encode().splitlines()
+        finder = _Finder(name, tools, denied, lines, is_async=_has_await(tree, run))
+        findings = _check_calls(tree, finder, name, run)
     if run is None and (ends := final_assignments(tree)):
         lines = source.encode().splitlines()
         findings += [_describe_end(last, lines) for last in ends]
@@ -78,15 +84,10 @@ def preflight(
 
 def _check_calls(
     tree: ast.Module,
-    source: str,
-    tools: Mapping[str, Row],
-    read: Iterable[str],
+    finder: _Finder,
+    name: str,
     run: ast.FunctionDef | ast.AsyncFunctionDef | None,
 ) -> list[Finding]:
-    name = name_of_ctx(run)
-    if name not in read:
-        return []
-    finder = _Finder(name, tools, source.encode().splitlines(), is_async=_has_await(tree, run))
     finder.walk(list(tree.body))
     if not finder.found or finder.rebound:
         # No finding is possible if `ctx` may be something else.
@@ -129,13 +130,20 @@ class _Finder:
     """
 
     def __init__(
-        self, name: str, tools: Mapping[str, Row], lines: list[bytes], *, is_async: bool
+        self,
+        name: str,
+        tools: Mapping[str, Row],
+        denied: Mapping[str, bool],
+        lines: list[bytes],
+        *,
+        is_async: bool,
     ) -> None:
         self.found: list[tuple[ast.AST, bool, Finding]] = []
         self.is_async = self._in_async = is_async
         self.rebound = False
         self._name = name
         self._tools = tools
+        self._denied = denied
         self._lines = lines
 
     @cached_property
@@ -149,8 +157,8 @@ class _Finder:
             kind = type(node)
             if kind in CHILDLESS:
                 continue
-            if self._in_async and kind in _OPERANDS:
-                self._check_operands(_OPERANDS[kind](node))
+            if self._in_async and kind in OPERANDS:
+                self._check_operands(OPERANDS[kind](node))
             check = _CHECKS.get(kind)
             if check is None or check(self, node):
                 add_children(node, nodes)
@@ -229,6 +237,12 @@ class _Finder:
     def _unknown(
         self, node: ast.expr, name: str, *, late: bool, at: ast.expr | None = None
     ) -> None:
+        if name in self._denied:
+            effect = ": it has a side effect" if self._denied[name] else ""
+            text = f"tool {name!r} is not allowed in this run{effect}"
+            hint = _ALLOW.format(name=name)
+            self._add(node, "not_allowed", text, hint, late=late, at=at)
+            return
         close = difflib.get_close_matches(name, list(self._tools), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else ""
         allowed = list_names(self._tools, _NAMES_CHARS)
@@ -398,25 +412,6 @@ def _constant_kind(value: object) -> str | None:
     return kinds.get(type(value))
 
 
-def _operands_of_attribute(node: Any) -> list[ast.AST]:
-    return [] if node.attr in _FUTURE or node.attr[0] == "_" else [node.value]
-
-
-def _operands_of_comparison(node: Any) -> list[ast.AST]:
-    if all(isinstance(op, ast.Is | ast.IsNot) for op in node.ops):
-        return []
-    return [node.left, *node.comparators]
-
-
-def _operands_of_call(node: Any) -> list[ast.AST]:
-    reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
-    return node.args if reads else []
-
-
-def _operands_of_loop(node: Any) -> list[ast.AST]:
-    return [] if getattr(node, "is_async", 0) else [node.iter]
-
-
 _BINDERS: Final[dict[type, Callable[[Any], str | None]]] = {
     ast.FunctionDef: lambda node: node.name,
     ast.AsyncFunctionDef: lambda node: node.name,
@@ -428,22 +423,6 @@ _BINDERS: Final[dict[type, Callable[[Any], str | None]]] = {
     ast.MatchMapping: lambda node: node.rest,
 }
 """By type of node: the name that it binds. A parameter is not among them (`_certainty`)."""
-_OPERANDS: Final[dict[type, Callable[[Any], list[ast.AST]]]] = {
-    ast.Attribute: _operands_of_attribute,
-    ast.Subscript: lambda node: [node.value],
-    # `!r` and `!a` show the call itself.
-    ast.FormattedValue: lambda node: [node.value] if node.conversion in (-1, 115) else [],
-    ast.For: _operands_of_loop,
-    ast.comprehension: _operands_of_loop,
-    ast.BinOp: lambda node: [node.left, node.right],
-    ast.Compare: _operands_of_comparison,
-    ast.If: lambda node: [node.test],
-    ast.While: lambda node: [node.test],
-    ast.IfExp: lambda node: [node.test],
-    ast.UnaryOp: lambda node: [node.operand],
-    ast.Call: _operands_of_call,
-}
-"""By type of node: the children that it uses as values."""
 _CHECKS: Final[dict[type, Callable[[_Finder, Any], bool]]] = {
     **dict.fromkeys(_BINDERS, _Finder._check_binding),
     ast.Name: _Finder._check_name,

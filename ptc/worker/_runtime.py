@@ -231,7 +231,8 @@ class _Run:
             start = _values.loads(body)
             self._tools = ToolTable(start["tools"], self._request_tools)
             check = start.get("check")
-            signatures = None if check is None else SignatureTable(self._tools, check)
+            denied = start.get("denied", {})
+            signatures = None if check is None else SignatureTable(self._tools, check, denied)
             code = load_code(self._wire, _FILENAME, signatures, start.get("then", ""))
             if code is None:
                 return

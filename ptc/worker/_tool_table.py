@@ -83,7 +83,11 @@ class SignatureTable(Mapping[str, Any]):
     the script computes, so no call of it is checked.
     """
 
-    def __init__(self, tools: ToolTable, signatures: Mapping[str, Any]) -> None:
+    def __init__(
+        self, tools: ToolTable, signatures: Mapping[str, Any], denied: Mapping[str, bool]
+    ) -> None:
+        self.denied = denied
+        """Tools of the session that the run may not call; True: with a side effect."""
         self._tools = tools
         self._signatures = signatures
 

@@ -186,6 +186,29 @@ async def test_decision_of_the_check_is_used_for_the_same_tools_only(session: Se
     assert ran == ["x", "x"]
 
 
+async def test_tool_that_is_not_allowed_is_reported_with_how_to_allow_it(tmp_path: Path) -> None:
+    @tool(side_effect=True, idempotent=True)
+    async def write(path: str, text: str) -> None:
+        """Write."""
+
+    async with Session(tmp_path, tools=[grep, write], toolsets=(), workers=1) as session:
+        effect = await session.program(source="await ctx.write('a', 'hi')")
+        by_name = await session.program(source="await ctx.call('write', {'path': 'a'})")
+        other = await session.program(source="await ctx.grep('x')", allowed_tools=["write"])
+        unknown = await session.program(source="await ctx.wriet('a', 'hi')")
+    assert effect.error is not None
+    assert by_name.error is not None
+    assert (effect.status, effect.error.code) == ("rejected", "not_allowed")
+    assert effect.error.message == "tool 'write' is not allowed in this run: it has a side effect"
+    assert "`allowed_tools=[..., 'write']`" in effect.error.hint
+    assert "`--allow ...,write`" in effect.error.hint
+    assert (by_name.error.code, by_name.error.hint) == ("not_allowed", effect.error.hint)
+    assert other.error is not None
+    assert unknown.error is not None
+    assert other.error.message == "tool 'grep' is not allowed in this run"
+    assert unknown.error.code == "unknown_tool"
+
+
 async def test_unknown_tool_can_be_caught_as_tool_error(session: Session) -> None:
     source = """
 async def run(ctx, inputs):

@@ -13,6 +13,7 @@ __all__ = [
     "ClassScope",
     "Survey",
     "add_children",
+    "bindings",
     "class_names",
     "outer_loads",
     "survey",
@@ -47,7 +48,7 @@ CHILDLESS: Final = frozenset({
 """Nodes, and the None in a list of nodes, that neither bind a name nor have children."""
 
 
-def _bindings(node: ast.AST) -> Iterator[str]:
+def bindings(node: ast.AST) -> Iterator[str]:
     """Yield the names that this node itself binds, not its children."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
@@ -110,7 +111,7 @@ def survey(tree: ast.Module) -> Survey:
                 _add_modules(node, modules)
                 continue
             if kind in _BINDERS:
-                bound.update(_bindings(node))
+                bound.update(bindings(node))
             elif kind in _YIELDS:
                 yields = True
             add_children(node, below)
@@ -167,7 +168,7 @@ def class_names(body: list[ast.stmt], mangle: Callable[[str], str]) -> frozenset
     bound: set[str] = set()
     elsewhere: set[str] = set()
     for node in _same_scope(body):
-        names = {mangle(name) for name in _bindings(node)}
+        names = {mangle(name) for name in bindings(node)}
         (elsewhere if isinstance(node, ast.Global | ast.Nonlocal) else bound).update(names)
     return frozenset(bound - elsewhere)
 
@@ -180,7 +181,7 @@ def outer_loads(body: list[ast.stmt]) -> set[ast.AST]:
     found: set[ast.AST] = set()
     bound: set[str] = set()
     for statement in body:
-        names = {name for node in _same_scope([statement]) for name in _bindings(node)}
+        names = {name for node in _same_scope([statement]) for name in bindings(node)}
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             args = statement.args
             read: list[ast.AST] = [*statement.decorator_list, *args.defaults]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Container, Iterator, Mapping
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, cast
 
 from .._wire._messages import FAILURE_LIMITS, MAX_FRAMES, MAX_MESSAGE, MAX_NAME
 from ..errors import ToolError
 from . import _values
 from ._budget import LimitError
+from ._context import PendingCall
 from ._internals import frame_code, frame_locals, traceback_frame
 from ._threads import DeadlockError
 from ._values import shorten
@@ -51,13 +53,18 @@ def failure_body(
     rows = _frames(error, filename) or _frames(leaf, filename) or _places(leaf)
     if not rows and place is not None:
         rows = [place]
+    text = _text_of(leaf)
+    hint = _hint(leaf, tools)
+    # A function written in C met a call and named its type.
+    if isinstance(leaf, TypeError) and PendingCall.__name__ in text:
+        hint = _await_hint(leaf, filename)
     row = {
         "type": shorten(type(leaf).__name__, MAX_NAME),
-        "message": shorten(_text_of(leaf), MAX_MESSAGE),
+        "message": shorten(text, MAX_MESSAGE),
         "frames": rows,
         "code": _code_of(leaf),
         "tool": shorten(leaf.tool, MAX_NAME) if isinstance(leaf, ToolError) else "",
-        "hint": shorten(_hint(leaf, tools), MAX_MESSAGE),
+        "hint": shorten(hint, MAX_MESSAGE),
     }
     return _values.dumps(row, "error")
 
@@ -104,6 +111,35 @@ def _hint(error: BaseException, tools: Container[str]) -> str:
     if isinstance(error, MemoryError):
         return "hold less data at a time, or ask for a higher limits.max_memory_bytes"
     return ""
+
+
+def _await_hint(error: BaseException, filename: str) -> str:
+    """Return the hint for a call that was used as a value, with the tool if it is known."""
+    for variables in reversed(list(script_variables(error, filename))):
+        tools = {call._tool for value in list(variables.values()) for call in _calls_in(value)}
+        if len(tools) == 1:
+            return (
+                f"write `await ctx.{tools.pop()}(...)`; `await asyncio.gather(*calls)` for a list"
+            )
+        if tools:
+            break
+    return "write `await ctx.tool(...)`; `await asyncio.gather(*calls)` for a list of calls"
+
+
+def _calls_in(value: object) -> Iterator[PendingCall]:
+    """Yield the calls in the value of a variable: itself, or items of a plain container."""
+    kind = type(value)
+    items: list[object] = [value]
+    if kind is list or kind is tuple:
+        items = list(islice(cast("list[object]", value), _ITEMS))
+    elif kind is dict:
+        items = list(islice(cast("dict[object, object]", value).values(), _ITEMS))
+    # The exact type: `isinstance` would read `__class__`, which may be code of the script.
+    return (item for item in items if type(item) is PendingCall)
+
+
+_ITEMS: Final = 100
+"""Items of a container that are searched for calls."""
 
 
 def minimal_failure(error: BaseException) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-__all__ = ["OPERANDS"]
+__all__ = ["OPERANDS", "arguments_read"]
 
 _FUTURE = frozenset({
     "add_done_callback", "cancel", "cancelled", "done", "exception", "get_loop",
@@ -18,6 +18,14 @@ _READERS = frozenset({
     "reversed", "set", "sorted", "str", "sum", "tuple", "zip",
 })  # fmt: skip
 """Builtins that use each positional argument as a value."""
+_MODULES = {
+    "io": frozenset({"StringIO"}),
+    "json": frozenset({"dumps", "loads"}),
+    "re": frozenset({
+        "findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn",
+    }),
+}  # fmt: skip
+"""Functions of modules that do the same."""
 
 
 def _operands_of_attribute(node: Any) -> list[ast.AST]:
@@ -30,16 +38,25 @@ def _operands_of_comparison(node: Any) -> list[ast.AST]:
     return [node.left, *node.comparators]
 
 
-def _operands_of_call(node: Any) -> list[ast.AST]:
-    reads = isinstance(node.func, ast.Name) and node.func.id in _READERS
-    return node.args if reads else []
+def arguments_read(node: ast.Call) -> Sequence[ast.expr]:
+    """Return the arguments that the called function uses as values, if it is known to."""
+    match node.func:
+        case ast.Name(id=name):
+            reads = name in _READERS
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            # `json.dumps(default=...)` may convert anything.
+            converts = any(keyword.arg in {None, "cls", "default"} for keyword in node.keywords)
+            reads = name in _MODULES.get(module, ()) and not converts
+        case _:
+            reads = False
+    return node.args if reads else ()
 
 
 def _operands_of_loop(node: Any) -> list[ast.AST]:
     return [] if getattr(node, "is_async", 0) else [node.iter]
 
 
-OPERANDS: Final[dict[type, Callable[[Any], list[ast.AST]]]] = {
+OPERANDS: Final[dict[type, Callable[[Any], Sequence[ast.AST]]]] = {
     ast.Attribute: _operands_of_attribute,
     ast.Subscript: lambda node: [node.value],
     # `!r` and `!a` show the call itself.
@@ -52,6 +69,6 @@ OPERANDS: Final[dict[type, Callable[[Any], list[ast.AST]]]] = {
     ast.While: lambda node: [node.test],
     ast.IfExp: lambda node: [node.test],
     ast.UnaryOp: lambda node: [node.operand],
-    ast.Call: _operands_of_call,
+    ast.Call: arguments_read,
 }
 """By type of node: the children that it uses as values."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -16,10 +18,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .._language._entry import final_assignments, name_of_ctx
-from .._language._scopes import CHILDLESS, add_children
+from .._language._scopes import CHILDLESS, add_children, bindings
 from .._wire._protocol import Finding
 from ._certainty import certain_nodes
-from ._operands import OPERANDS
+from ._operands import OPERANDS, arguments_read
 from ._tool_table import list_names
 
 __all__ = ["OWN", "Row", "Signature", "literal_kind", "preflight"]
@@ -33,6 +35,7 @@ _ALLOW: Final = (
     "the caller of the script must allow it by name: `allowed_tools=[..., {name!r}]`, or "
     "`--allow ...,{name}` on the command line"
 )
+_THREADS: Final = re.compile("thread|executor", re.IGNORECASE)
 _NAMES_CHARS: Final = 600
 """Of the names of tools in a message, which is truncated after 800 characters."""
 
@@ -75,6 +78,7 @@ def preflight(
     if name in read:
         lines = source.encode().splitlines()
         finder = _Finder(name, tools, denied, lines, is_async=_has_await(tree, run))
+        finder.has_threads = _THREADS.search(source) is not None
         findings = _check_calls(tree, finder, name, run)
     if run is None and (ends := final_assignments(tree)):
         lines = source.encode().splitlines()
@@ -89,6 +93,7 @@ def _check_calls(
     run: ast.FunctionDef | ast.AsyncFunctionDef | None,
 ) -> list[Finding]:
     finder.walk(list(tree.body))
+    finder.check_variables(tree)
     if not finder.found or finder.rebound:
         # No finding is possible if `ctx` may be something else.
         return []
@@ -124,6 +129,7 @@ class _Finder:
 
     Attributes:
         is_async: True for a top-level script that awaits.
+        has_threads: True if a plain function may run in a thread, where its calls block.
         rebound: True if the name of `ctx` is bound otherwise than as a parameter.
         found: Each finding with its node, and True if the error is raised only when the call is
             awaited.
@@ -140,7 +146,12 @@ class _Finder:
     ) -> None:
         self.found: list[tuple[ast.AST, bool, Finding]] = []
         self.is_async = self._in_async = is_async
-        self.rebound = False
+        self.has_threads = self.rebound = False
+        self._function: ast.AST | None = None
+        self._calls: dict[tuple[ast.AST | None, str], str] = {}
+        """Tools by function and variable, of calls that were assigned without an `await`."""
+        self._arguments: list[tuple[ast.AST | None, ast.Name]] = []
+        """Variables that known functions use as values, with the function around them."""
         self._name = name
         self._tools = tools
         self._denied = denied
@@ -177,14 +188,27 @@ class _Finder:
 
     def _check_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         self._check_binding(node)
-        before = self._in_async
-        # A plain function inside an async one runs in the same loop: its calls are awaitable, too.
-        self._in_async = before or isinstance(node, ast.AsyncFunctionDef)
+        before = self._in_async, self._function
+        self._enter(node)
         self.walk([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults, *node.body])
-        self._in_async = before
+        self._in_async, self._function = before
         return False
 
+    def _check_lambda(self, node: ast.Lambda) -> bool:
+        before = self._in_async, self._function
+        self._enter(node)
+        self.walk([*node.args.defaults, *node.args.kw_defaults, node.body])
+        self._in_async, self._function = before
+        return False
+
+    def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> None:
+        """Enter a function. A plain one inside an async one runs in the same loop."""
+        plain = not isinstance(node, ast.AsyncFunctionDef)
+        self._in_async = not plain or (self._in_async and not self.has_threads)
+        self._function = node
+
     def _check_annotated(self, node: ast.AnnAssign) -> bool:
+        self._note_call(node.target, node.value)
         # The annotation is not evaluated.
         self.walk([node.target, node.value])
         return False
@@ -220,6 +244,9 @@ class _Finder:
             self._call_by_name(node)
         elif name not in OWN and name in self._tools:
             self._check_arguments(node, str(name), node.args, node.keywords)
+        if self._in_async:
+            names = [each for each in arguments_read(node) if isinstance(each, ast.Name)]
+            self._arguments += [(self._function, each) for each in names]
         return True
 
     def _call_by_name(self, node: ast.Call) -> None:
@@ -315,13 +342,37 @@ class _Finder:
             return name
         return name if name not in OWN and name in self._tools else None
 
-    def _check_operands(self, operands: list[ast.AST]) -> None:
+    def _check_operands(self, operands: Sequence[ast.AST]) -> None:
         """Check expressions that are used as values."""
         for child in operands:
             name = self._awaitable_call(child)
             if name is not None:
                 text = f"the result of ctx.{name}(...) is used without await"
                 self._add(child, "missing_await", text, f"write (await ctx.{name}(...))")
+
+    def _check_assignment(self, node: ast.Assign) -> bool:
+        self._note_call(node.targets[0], node.value)
+        return True
+
+    def _note_call(self, target: ast.expr, value: ast.expr | None) -> None:
+        name = self._awaitable_call(value)
+        if name is not None and isinstance(target, ast.Name):
+            self._calls[self._function, target.id] = name
+
+    def check_variables(self, tree: ast.Module) -> None:
+        """Check variables that hold a call and are used as values; called after the walk.
+
+        Only a variable that is bound nowhere else is certain to hold the call.
+        """
+        used = [(node, self._calls.get((where, node.id))) for where, node in self._arguments]
+        if not any(tool for _, tool in used):
+            return
+        bound = Counter(name for node in ast.walk(tree) for name in bindings(node))
+        for node, tool in used:
+            if tool is not None and bound[node.id] == 1:
+                text = f"{node.id} is a call of ctx.{tool} that was not awaited"
+                fix = f"write {node.id} = await ctx.{tool}(...)"
+                self._add(node, "missing_await", text, fix)
 
     def _check_statement(self, node: ast.Expr) -> bool:
         name = self._awaitable_call(node.value)
@@ -428,7 +479,9 @@ _CHECKS: Final[dict[type, Callable[[_Finder, Any], bool]]] = {
     ast.Name: _Finder._check_name,
     ast.FunctionDef: _Finder._check_function,
     ast.AsyncFunctionDef: _Finder._check_function,
+    ast.Lambda: _Finder._check_lambda,
     ast.AnnAssign: _Finder._check_annotated,
+    ast.Assign: _Finder._check_assignment,
     ast.Attribute: _Finder._check_attribute,
     ast.Call: _Finder._check_call,
     ast.Expr: _Finder._check_statement,

@@ -69,6 +69,14 @@ CERTAIN = {
     "as a value": "return ctx.read('a')['text']",
     "as text": "return f'{ctx.read(\"a\")}'",
     "as an argument of a builtin": "return len(ctx.read('a'))",
+    "as an argument of json": "import json\nreturn json.loads(ctx.read('a'))",
+    "in a variable": "text = ctx.read('a')\nreturn len(text)",
+    "in a variable with a type": (
+        "import json\ntext: str = ctx.read('a')\nreturn json.loads(text)"
+    ),
+    "in a variable of a loop": (
+        "import re\nfor path in inputs:\n    text = ctx.read(path)\n    re.findall('x', text)"
+    ),
     "in a test": "if not ctx.read('a'):\n    return 1",
     "two values": "await ctx.read('a', path='b')",
     "too many": "await ctx.read('a', 1, 2)",
@@ -179,6 +187,27 @@ def test_script_that_may_survive_an_error_is_only_advised(name: str) -> None:
 
 
 SILENT = {
+    "a variable that is awaited": "text = ctx.read('a')\ntext = await text\nreturn len(text)",
+    "a variable that may be something else": (
+        "text = ctx.read('a')\nif text.done():\n    text = 'b'\nreturn len(text)"
+    ),
+    "a variable of another function": (
+        "text = ctx.read('a')\ndef width(text):\n    return len(text)\nreturn width(await text)"
+    ),
+    "a variable in a list": "text = ctx.read('a')\nreturn len([text]), await text",
+    "a gathered variable": (
+        "a = ctx.read('a')\nb = ctx.read('b')\nreturn list(await asyncio.gather(a, b))"
+    ),
+    "a task of a variable": (
+        "a = ctx.read('a')\nt = asyncio.create_task(one(a))\nawait asyncio.wait({a})\n"
+        "return await t"
+    ),
+    "a call in a thread": (
+        "def work(path):\n    text = ctx.read(path)\n    return len(text) + len(ctx.read(path))\n"
+        "return await asyncio.to_thread(work, 'a')"
+    ),
+    "a lambda in a thread": "return await asyncio.to_thread(lambda: ctx.read('a')[0])",
+    "a converted call": "import json\na = ctx.read('a')\nreturn json.dumps(a, default=repr)",
     "own functions": (
         "ctx.log('a', 1)\nctx.emit(1)\nctx.progress(1, 2)\nreturn ctx.budget.tool_calls"
     ),

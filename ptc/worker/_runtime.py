@@ -14,9 +14,9 @@ import marshal  # noqa: TID251  # writes the code of the dummy script, for its o
 import mmap
 import random
 import types
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from .._dataclass import dataclass
 from .._language._compiler import RETURN_PLACE, TOP_LEVEL_VALUE, compile_script
@@ -262,9 +262,10 @@ class _Run:
                 if not is_success(stop):
                     raise
                 value = kit.namespace.get(TOP_LEVEL_VALUE)
+            finally:
+                self._place = _place_of_value(kit.namespace)
             self._finish(kit.loop, calls)
             warn_forgotten(kit.namespace)
-            self._place = _place_of_value(kit.namespace)
             self._send_result(value, calls, non_finite)
         except BaseException as error:  # noqa: BLE001  # the script's: every one is reported
             if isinstance(error, MemoryError):
@@ -400,15 +401,41 @@ def _call(
     value = eval(code, namespace)  # noqa: S307  # the policy's own code object: this is the job
     if isinstance(value, types.CoroutineType):
         # A top-level script with `await`.
-        run_coroutine(value)
+        return run_coroutine(_await_value(value, lambda: namespace[TOP_LEVEL_VALUE]))
     if TOP_LEVEL_VALUE in namespace:
         value = namespace[TOP_LEVEL_VALUE]
     else:
         function = namespace["run"]
         positional, named = _arguments(function, context, inputs)
         value = function(*positional, **named)
-    # The exact type: the ABC inspects each type once, 40 us and eight pages in a worker.
-    return run_coroutine(value) if isinstance(value, types.CoroutineType) else value
+    return run_coroutine(_await_value(value)) if _is_awaitable(value) else value
+
+
+async def _await_value(awaitable: Awaitable[Any], read: Callable[[], Any] | None = None) -> Any:
+    """Await a script, and the future or coroutine that it returned without an `await`.
+
+    Args:
+        awaitable: The script, or its value.
+        read: Returns the value after that. None: it is the result of `awaitable`.
+    """
+    value = await awaitable
+    if read is not None:
+        value = read()
+    return await value if _is_awaitable(value) else value
+
+
+def _is_awaitable(value: object) -> bool:
+    """True for a coroutine, and for a future of the run's own event loop."""
+    # By type: the ABC inspects each type once, 40 us and eight pages in a worker.
+    kind = type(value)
+    if issubclass(kind, asyncio.Future):
+        loop: object = _loop_of(value)
+        return loop is LOOPS.main
+    return kind is types.CoroutineType
+
+
+_loop_of: Final = asyncio.Future.__dict__["get_loop"]
+"""Of a future; a script may have overridden its method."""
 
 
 def _place_of_value(namespace: dict[str, Any]) -> list[Any] | None:

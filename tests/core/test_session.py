@@ -194,7 +194,8 @@ async def test_warnings_are_the_same_in_events_json_and_the_journal(tmp_path: Pa
     "use", ["x.path", "x[0]", "len(x)", "f'{x}'", "[n for n in x]", "x + 1", "bool(x)", "1 in x"]
 )
 async def test_missing_await_is_reported_at_its_location(tmp_path: Path, use: str) -> None:
-    source = f"async def run(ctx, inputs):\n    x = ctx.add(1)\n    return {use}\n"
+    # A variable that is bound once would be reported before the run.
+    source = f"async def run(ctx, inputs, x=1):\n    x = ctx.add(1)\n    return {use}\n"
     async with session(tmp_path) as s:
         result = await s.program(source=source)
     assert result.status == "failed"

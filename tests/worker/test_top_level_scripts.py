@@ -72,6 +72,49 @@ async def test_final_assignment_gives_an_advisory_finding(session: Session) -> N
     assert not await session.check(source="x = 1\nx")
 
 
+LATER = """
+import asyncio
+async def later(n):
+    await asyncio.sleep(0.001)
+    return await ctx.add(n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("async def run():\n    return asyncio.gather(later(1), later(2))", [2, 3]),
+        ("async def run():\n    return asyncio.gather(ctx.add(1), ctx.add(2))", [2, 3]),
+        ("async def run():\n    return asyncio.create_task(later(1))", 2),
+        ("async def run():\n    return asyncio.ensure_future(later(1))", 2),
+        ("async def run():\n    return asyncio.shield(later(1))", 2),
+        ("async def run():\n    return ctx.add(1)", 2),
+        ("async def run():\n    return later(1)", 2),
+        ("def run():\n    return asyncio.gather(later(1), later(2))", [2, 3]),
+        ("def run():\n    return later(1)", 2),
+        ("await ctx.add(0)\nasyncio.gather(later(1), later(2))", [2, 3]),
+        ("await ctx.add(0)\nfound = asyncio.create_task(later(1))", 2),
+        ("asyncio.gather(later(1), later(2))", [2, 3]),
+    ],
+)
+async def test_value_that_was_not_awaited_is_awaited(
+    session: Session, source: str, value: Any
+) -> None:
+    result = await run(session, LATER + source)
+    assert (result.status, result.value) == ("completed", value), result.error
+    assert result.warnings == ()
+
+
+async def test_error_of_a_value_that_was_not_awaited_fails_the_run(session: Session) -> None:
+    source = "async def fail():\n    raise ValueError('no')\nasync def run():\n    return "
+    result = await run(session, f"{LATER}{source}asyncio.gather(fail())")
+    assert result.error is not None
+    assert (result.status, result.error.message) == ("failed", "ValueError: no")
+    result = await run(session, "async def run():\n    return ctx.add('x')")
+    assert result.error is not None
+    assert (result.error.code, result.error.line) == ("tool_error", 2)
+
+
 @pytest.mark.parametrize(
     ("source", "value"),
     [

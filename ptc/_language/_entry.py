@@ -165,7 +165,7 @@ def _finding(node: ast.stmt | ast.expr, message: str, hint: str) -> Finding:
 
 def bind_value(tree: ast.Module) -> None:
     """Bind the value of a top-level script: its last expression or assignment, else None."""
-    for body, at in list(_find_tails(tree.body, nested=False)):
+    for body, at in list(_find_tails(tree.body)):
         last = body[at]
         place = _assign(RETURN_PLACE, _place_of(last), last)
         if isinstance(last, ast.Expr):
@@ -235,11 +235,11 @@ def final_assignments(tree: ast.Module) -> list[ast.Assign | ast.AnnAssign | ast
     """Return the assignments whose value is that of `tree`, if it is a top-level script."""
     if not _is_top_level_script(tree):
         return []
-    tails = [body[at] for body, at in _find_tails(tree.body, nested=False)]
+    tails = [body[at] for body, at in _find_tails(tree.body)]
     return [last for last in tails if isinstance(last, _ASSIGNMENTS)]
 
 
-def _find_tails(body: list[ast.stmt], *, nested: bool) -> Iterator[tuple[list[ast.stmt], int]]:
+def _find_tails(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], int]]:
     """Yield each statement that may be the last and have a value, as its list and index."""
     at = len(body) - 1
     while at > 0 and _exits(body[at]):
@@ -247,10 +247,10 @@ def _find_tails(body: list[ast.stmt], *, nested: bool) -> Iterator[tuple[list[as
     if at < 0:
         return
     last = body[at]
-    if _has_value(last) or (isinstance(last, ast.Expr) and not nested):
+    if _has_value(last) or isinstance(last, ast.Expr):
         yield body, at
     for inner in _inner_bodies(last):
-        yield from _find_tails(inner, nested=True)
+        yield from _find_tails(inner)
 
 
 def _has_value(node: ast.stmt) -> bool:

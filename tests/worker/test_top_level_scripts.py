@@ -30,6 +30,9 @@ async def run(session: Session, source: str) -> RunResult:
     return await session.program(source=source, inputs={"n": 3})
 
 
+MAIN = "import asyncio\nasync def main():\n    return await ctx.add(5)\n"
+
+
 @pytest.mark.parametrize(
     ("source", "value"),
     [
@@ -55,6 +58,16 @@ async def run(session: Session, source: str) -> RunResult:
         ("'Docstring.'\nx = 1", 1),
         ("total = 0\nfor i in [1, 2]:\n    total += i", None),
         ("x = 1\nif x:\n    print(x)", None),
+        ("def main():\n    return 5\nif __name__ == '__main__':\n    main()", 5),
+        (f"{MAIN}if __name__ == '__main__':\n    asyncio.run(main())", 6),
+        (f"{MAIN}if __name__ == '__main__':\n    main()", 6),
+        ("if inputs['n'] > 5:\n    'big'\nelif inputs['n'] > 2:\n    'small'", "small"),
+        ("if inputs['n'] > 5:\n    'big'", None),
+        ("try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    str(error)", "division by zero"),
+        ("try:\n    x = 1\nexcept KeyError:\n    x = 2\nelse:\n    x + 1", 2),
+        ("import contextlib\nwith contextlib.nullcontext(3) as x:\n    x * 2", 6),
+        ("match inputs['n']:\n    case 3:\n        await ctx.add(3)", 4),
+        ("import sys\nif inputs:\n    main = 7\n    main\n    sys.exit(0)", 7),
         ("class A:\n    x = 1\ny = A.x", 1),
     ],
 )

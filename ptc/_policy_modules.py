@@ -360,6 +360,8 @@ MODULE_HINTS: Final = {
     ),
     **dict.fromkeys(["gc", "ctypes", "tracemalloc", "faulthandler", "atexit"], _INSIDE),
     **{name: f'{_TABLES}; the session can offer it: packages=["{name}"]' for name in _PACKAGES},
+    "ptc": "`ctx`, `inputs` and ToolError need no import in a script",
+    "ptc_tools": "tools are methods of `ctx`: `await ctx.name(...)`",
     "pickle": "use json",
     "yaml": "use json, or parse the text",
     "toml": "use tomllib",

@@ -279,15 +279,34 @@ def _syntax_finding(error: SyntaxError, source: str) -> Finding:
     column = max(error.offset or 1, 1)
     end_line = error.end_lineno if error.end_lineno and error.end_lineno > 0 else line
     end_column = error.end_offset if error.end_offset and error.end_offset > 0 else column
-    hint = ""
-    if source.lstrip().startswith("```"):
-        hint = "send only the script, without the ``` around it"
-    elif error.msg in _OUTSIDE:
-        hint = "move it into `async def run(ctx, inputs)`, or end with the value on its own line"
+    hint = _syntax_hint(error.msg, source, line)
     return Finding("syntax_error", error.msg, line, column, end_line, end_column, hint)
 
 
+def _syntax_hint(message: str, source: str, line: int) -> str:
+    lines = source.split("\n")
+    text = lines[line - 1] if line <= len(lines) else ""
+    if source.lstrip().startswith("```"):
+        return "send only the script, without the ``` around it"
+    if message in _OUTSIDE:
+        return "move it into `async def run(ctx, inputs)`, or end with the value on its own line"
+    if message == "'await' outside function":  # the script defines `run`
+        if _CALLS_RUN.search(text):
+            return "the host calls run(ctx, inputs): remove this line"
+        return "move it into `async def run(ctx, inputs)`, which the host calls"
+    if message.endswith("outside async function"):
+        return "write `async def` for the function around it"
+    quotes = message == "f-string: expecting '}'" and _NESTED_QUOTES.search(text)
+    if quotes or message.startswith("f-string: unmatched"):
+        return "before Python 3.12 use the other kind of quotes inside an f-string"
+    return ""
+
+
 _OUTSIDE = ("'return' outside function", "'yield' outside function")
+_CALLS_RUN: Final = re.compile(r"\bawait\s+run\s*\(")
+_NESTED_QUOTES: Final = re.compile(
+    r"""[fF][rR]?(?P<quote>["'])[^"'{]*\{[^"'}]*(?P=quote).*(?P=quote)"""
+)
 
 
 def _issue_finding(issue: Issue, lines: list[bytes]) -> Finding:

@@ -8,8 +8,9 @@ itself expects to fail (``try: import numpy`` / ``except ImportError``) fails at
 from __future__ import annotations
 
 import ast
+import builtins
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from RestrictedPython.transformer import copy_locations
@@ -38,20 +39,20 @@ class ImportRules(ScriptVisitor):
 
     def _refuse_missing(self, node: ast.AST, module: str, name: str) -> None:
         hint = policy.MISSING_HINTS.get(f"{module}.{name}", "") or find_reason(module, name)
+        hint = hint or _needs_no_import([name])
         if not hint and name in policy.BUILTIN_HINTS:
             hint = policy.BUILTIN_HINTS[name]
         if not hint:
             hint = _suggest(name, policy.MODULES[module])
         self.refuse(node, "module_name_refused", f"{module} has no {name!r} here", hint)
 
-    def _check_module(self, node: ast.AST, module: str) -> bool:
+    def _check_module(self, node: ast.AST, module: str, names: Sequence[str] = ()) -> bool:
         if module in policy.MODULES or module in policy.OFFERED or self._import_may_fail:
             return True
         hint = policy.MODULE_HINTS.get(module) or policy.MODULE_HINTS.get(module.split(".")[0], "")
         if module.partition(".")[0] in policy.TRUSTED_PACKAGES:
             hint = _suggest(module, policy.OFFERED)
-        if not hint:
-            hint = _suggest_module(module)
+        hint = _needs_no_import(names) or hint or _suggest_module(module)
         self.refuse(node, "import_refused", f"import of {module!r} is not available", hint)
         return False
 
@@ -81,7 +82,7 @@ class ImportRules(ScriptVisitor):
             hint = "a script is one file; import by full name"
             self.refuse(node, "import_refused", "relative imports are not available", hint)
             return made
-        if not self._check_module(node, module):
+        if not self._check_module(node, module, [alias.name for alias in node.names]):
             return made
         for alias in node.names:
             name = alias.name
@@ -178,6 +179,24 @@ def _find_module(node: ast.expr, aliases: Mapping[str, str]) -> str | None:
         if parent is not None and f"{parent}.{node.attr}" in policy.MODULES:
             return f"{parent}.{node.attr}"
     return None
+
+
+def _needs_no_import(names: Iterable[str]) -> str:
+    """Return the hint for names that a script has without an import; "" if there are none."""
+    found = [name for name in names if name in _GIVEN or _is_exception(name)]
+    if not found:
+        return ""
+    need = "needs" if len(found) == 1 else "need"
+    return f"{', '.join(found)} {need} no import in a script"
+
+
+_GIVEN: Final = frozenset({"ToolError", "ctx", "inputs"})
+"""Names that the host adds to the builtins of a script."""
+
+
+def _is_exception(name: str) -> bool:
+    found = getattr(builtins, name, None)
+    return isinstance(found, type) and issubclass(found, Exception)
 
 
 def _suggest_module(module: str) -> str:

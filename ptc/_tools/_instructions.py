@@ -43,7 +43,8 @@ def _list_rules(tools: Sequence[Tool], limits: Limits, modules: Sequence[str]) -
         shown = next((tool.name for tool in tools if is_method_name(tool.name)), "name")
         calls = [
             f"Tools are methods of ctx: `await ctx.{shown}(...)`. They return data (text, "
-            "numbers, lists, objects), not JSON text: do not use json.loads. Objects in a result: "
+            "numbers, lists, objects), not JSON text: do not use json.loads, except on the text of "
+            "a JSON file. Objects in a result: "
             'row.field or row["field"] (row.items is the field "items", row.items() the dict '
             "method); pass an object as a dict.",
             "Independent calls overlap: await asyncio.gather(*calls). At most "

@@ -28,7 +28,7 @@ from ._internals import frame_back, frame_code, frame_lineno
 from ._modules._console import LOG
 from ._record import records
 from ._threads import THREADS
-from ._tool_table import ToolTable, list_names
+from ._tool_table import BY_NAME, ToolTable, list_names
 from ._types import tool_type
 from ._values import shorten
 from ._wire import Wire
@@ -405,13 +405,13 @@ class Context:
         """The same tools: ``ctx.tools.name(...)``."""
         return self
 
-    def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None, **other: Any) -> Any:
         """Call a tool by name, with its arguments in one dict."""
         if not isinstance(name, str):
             msg = f"ctx.call takes a tool's name, not {type(name).__name__}"
             raise TypeError(msg)
-        if arguments is not None and not isinstance(arguments, Mapping):
-            msg = f"ctx.call({name!r}, ...) takes a dict of arguments"
+        if other or (arguments is not None and not isinstance(arguments, Mapping)):
+            msg = f"ctx.call({name!r}, ...) takes a dict of arguments: {BY_NAME}"
             raise TypeError(msg)
         return self._make(str.__str__(name), arguments or {})
 

@@ -22,7 +22,7 @@ from .._language._scopes import CHILDLESS, add_children, bindings
 from .._wire._protocol import Finding
 from ._certainty import certain_nodes
 from ._operands import OPERANDS, arguments_read
-from ._tool_table import list_names
+from ._tool_table import BY_NAME, list_names
 
 __all__ = ["OWN", "Row", "Signature", "literal_kind", "preflight"]
 
@@ -35,6 +35,10 @@ _ALLOW: Final = (
     "the caller of the script must allow it by name: `allowed_tools=[..., {name!r}]`, or "
     "`--allow ...,{name}` on the command line"
 )
+_CALLERS: Final = frozenset({
+    "call_tool", "execute", "execute_tool", "invoke", "invoke_tool", "run_tool", "use_tool",
+})  # fmt: skip
+"""Names by which other libraries call a tool."""
 _THREADS: Final = re.compile("thread|executor", re.IGNORECASE)
 _NAMES_CHARS: Final = 600
 """Of the names of tools in a message, which is truncated after 800 characters."""
@@ -251,6 +255,10 @@ class _Finder:
 
     def _call_by_name(self, node: ast.Call) -> None:
         first = node.args[0] if node.args else None
+        if any(keyword.arg not in {None, "name", "arguments"} for keyword in node.keywords):
+            text = "ctx.call takes a dict of arguments"
+            self._add(node, "unknown_argument", text, BY_NAME)
+            return
         if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
             return
         if first.value not in self._tools:
@@ -272,6 +280,8 @@ class _Finder:
             return
         close = difflib.get_close_matches(name, list(self._tools), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else ""
+        if name in _CALLERS:
+            hint = BY_NAME
         allowed = list_names(self._tools, _NAMES_CHARS)
         text = f"there is no tool {name!r}; allowed: {allowed}"
         self._add(node, "unknown_tool", text, hint, late=late, at=at)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
-__all__ = ["SignatureTable", "ToolTable", "list_names"]
+__all__ = ["BY_NAME", "SignatureTable", "ToolTable", "list_names"]
+
+BY_NAME: Final = 'write ctx.call("name", {"key": value}) or ctx.name(key=value)'
+"""How a script calls a tool by its name."""
 
 
 class ToolTable:

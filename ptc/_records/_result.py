@@ -126,8 +126,8 @@ class RunWarning:
 
     code: str
     """A stable word: ``limit_clamped``, ``not_awaited``, ``task_failed``, ``value_truncated``,
-    ``effects_made``, ``earlier_effects``, ``effect_not_repeated``, ``not_recorded``,
-    ``on_event_failed`` ..."""
+    ``stdout_truncated``, ``stderr_truncated``, ``effects_made``, ``earlier_effects``,
+    ``effect_not_repeated``, ``not_recorded``, ``on_event_failed`` ..."""
     message: str
     """Description of the problem."""
     path: str = ""
@@ -246,9 +246,10 @@ class RunResult(Generic[T_co]):
     partial: tuple[Any, ...] = ()
     """Values that the script emitted with ``ctx.emit``, in order."""
     stdout: str = ""
-    """Last 65,536 characters of its standard output."""
+    """Standard output of the script: the last 65,536 characters. The warning ``stdout_truncated``
+    has the number of those that were dropped; subscribers receive all text while it is printed."""
     stderr: str = ""
-    """Last 65,536 characters of its standard error: ``print(file=sys.stderr)``, `logging`,
+    """Standard error, likewise (``stderr_truncated``): ``print(file=sys.stderr)``, `logging`,
     `warnings`, `traceback.print_exc` and ``ctx.log``."""
     calls: tuple[CallRecord, ...] = ()
     """Every tool call, in order."""

@@ -24,7 +24,7 @@ from ._breaches import limit_failure
 from ._intake import Intake, ReturnValue, TruncatedValue
 from ._program import Program
 from ._subscriber import Subscriber
-from ._tail import Tail
+from ._tail import TAIL_CHARS, Tail
 
 __all__ = ["Outcome"]
 
@@ -140,6 +140,18 @@ class Outcome:
             self._warnings.append(warning)
             self.events.emit("warning", text=str(warning), value=warning)
 
+    def _dropped_output(self) -> list[RunWarning]:
+        """Return a warning for each stream of which the result has only the end."""
+        return [
+            RunWarning(
+                f"{stream}_truncated",
+                f"the script wrote {tail.chars:,} characters to {stream}, and the result has the "
+                f"last {TAIL_CHARS:,}: {tail.dropped:,} were dropped; return or attach the data",
+            )
+            for stream, tail in (("stdout", self._stdout), ("stderr", self._stderr))
+            if tail.dropped
+        ]
+
     @property
     def has_output(self) -> bool:
         """True if the script printed, logged, emitted, attached or reported anything."""
@@ -175,7 +187,12 @@ class Outcome:
                 emit_bytes=self.intake.emit_bytes,
             ),
             limits=self._program.limits,
-            warnings=(*self._warnings, *warnings, *self.files.warnings),
+            warnings=(
+                *self._warnings,
+                *warnings,
+                *self.files.warnings,
+                *self._dropped_output(),
+            ),
             cut=self._cut,
             pending=pending,
             attached=tuple(self.files.stored),

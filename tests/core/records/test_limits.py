@@ -136,6 +136,19 @@ async def test_endless_printing_breaches_its_limit_and_keeps_the_tail(session: S
     assert result.usage.stdout_bytes > 1_048_576
 
 
+async def test_result_reports_how_much_printed_text_it_dropped(session: Session) -> None:
+    result = await run(session, "for n in range(1_000): print('x' * 99)")
+    assert (result.status, len(result.stdout)) == ("completed", 65_536)
+    [warning] = result.warnings
+    assert (warning.code, warning.line) == ("stdout_truncated", 0)
+    assert "wrote 100,000 characters to stdout" in warning.message
+    assert "34,464 were dropped" in warning.message
+    result = await run(session, "import sys\nprint('x' * 65_537, file=sys.stderr)")
+    assert [warning.code for warning in result.warnings] == ["stderr_truncated"]
+    result = await run(session, "print('x' * 65_535)")
+    assert (len(result.stdout), result.warnings) == (65_536, ())
+
+
 async def test_single_enormous_print_breaches_the_limit(session: Session) -> None:
     result = await run(session, "print('x' * 50_000_000)", max_stdout_bytes=1_000)
     assert result.status == "limit_exceeded"

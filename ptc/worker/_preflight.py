@@ -17,9 +17,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from .._language._entry import final_assignments, name_of_ctx
+from .._language._entry import name_of_ctx
 from .._language._scopes import CHILDLESS, add_children, bindings
 from .._wire._protocol import Finding
+from ._advice import advise, finding_at
 from ._certainty import certain_nodes
 from ._operands import OPERANDS, arguments_read
 from ._tool_table import BY_NAME, list_names
@@ -78,15 +79,17 @@ def preflight(
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     run = next((function for function in reversed(functions) if function.name == "run"), None)
     name = name_of_ctx(run)
+    lines = source.encode().splitlines()
     findings: list[Finding] = []
     if name in read:
-        lines = source.encode().splitlines()
         finder = _Finder(name, tools, denied, lines, is_async=_has_await(tree, run))
         finder.has_threads = _THREADS.search(source) is not None
         findings = _check_calls(tree, finder, name, run)
-    if run is None and (ends := final_assignments(tree)):
-        lines = source.encode().splitlines()
-        findings += [_describe_end(last, lines) for last in ends]
+
+    def is_known(attribute: str) -> bool:
+        return attribute in OWN or any(tool.partition(".")[0] == attribute for tool in tools)
+
+    findings += advise(tree, run, lines, is_known)
     return sorted(findings, key=lambda f: (f.line, f.column))
 
 
@@ -106,14 +109,6 @@ def _check_calls(
     targets = {node: late and loop for node, late, _ in finder.found}
     certain = certain_nodes(tree, run, name, targets)
     return [f if n in certain else replace(f, advisory=True) for n, _, f in finder.found]
-
-
-def _describe_end(node: ast.Assign | ast.AnnAssign | ast.AugAssign, lines: list[bytes]) -> Finding:
-    """Report that the value of a top-level script is that of its last assignment."""
-    target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-    text = f"the script ends in an assignment: its value is that of {target}"
-    hint = f"write {target} on a line of its own at the end"
-    return replace(_finding_at(node, lines, "ends_in_assignment", text, hint), advisory=True)
 
 
 def _has_await(tree: ast.Module, run: ast.AST | None) -> bool:
@@ -403,26 +398,8 @@ class _Finder:
         late: bool = False,
         at: Any = None,
     ) -> None:
-        finding = _finding_at(node if at is None else at, self._lines, code, message, hint)
+        finding = finding_at(node if at is None else at, self._lines, code, message, hint)
         self.found.append((node, late, finding))
-
-
-def _finding_at(node: Any, lines: list[bytes], code: str, message: str, hint: str) -> Finding:
-    end_line = node.end_lineno or node.lineno
-    return Finding(
-        code=code,
-        message=message,
-        line=node.lineno,
-        column=_column(lines, node.lineno, node.col_offset),
-        end_line=end_line,
-        end_column=_column(lines, end_line, node.end_col_offset or 0),
-        hint=hint,
-    )
-
-
-def _column(lines: list[bytes], line: int, offset: int) -> int:
-    raw = lines[line - 1] if line <= len(lines) else b""
-    return len(raw[:offset].decode(errors="ignore")) + 1
 
 
 _Pair = tuple[str, ast.expr, ast.AST]

@@ -69,6 +69,34 @@ async def test_import_of_a_name_that_scripts_have_is_hinted(
     assert await hint_of(session, source) == hint
 
 
+@pytest.mark.parametrize(
+    ("source", "advised"),
+    [
+        ("def run(n, name):\n    return name", True),
+        ("async def run(file_name, limit=3):\n    return [file_name, limit]", True),
+        ("async def run(c, data):\n    return await c.read(data['path'])", False),
+        ("async def run(context, data):\n    return 1", False),
+        ("async def run(ctx, data):\n    return data", False),
+        ("def run(_, data):\n    return data", False),
+        ("def run(anything):\n    return 1", False),
+    ],
+)
+async def test_parameters_of_run_named_like_inputs_are_advised(
+    session: Session, source: str, advised: bool
+) -> None:
+    found = await session.check(source=source)
+    assert [(each.code, each.advisory) for each in found] == [("run_parameters", True)] * advised
+    if "(n, name)" in source:
+        warnings = (await session.program(source=source, inputs={"n": 1, "name": "a"})).warnings
+        assert warnings[0].code == "run_parameters"
+        assert "read inputs['n'] and inputs['name']" in warnings[0].message
+
+
+async def test_methods_of_such_a_parameter_do_not_hide_the_advice(session: Session) -> None:
+    found = await session.check(source="def run(path, limit):\n    return path.strip()")
+    assert [each.code for each in found] == ["run_parameters", "unknown_tool"]
+
+
 BY_NAME = 'write ctx.call("name", {"key": value}) or ctx.name(key=value)'
 
 

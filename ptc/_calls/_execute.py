@@ -1,7 +1,7 @@
 """Execution of a tool's function, in the event loop or in a thread.
 
-Rule 1: a function can end only its own call: neither `sys.exit` nor a cancellation that it causes
-    itself reaches the session.
+Rule 1: a function can end only its own call: neither `sys.exit`, a `GeneratorExit` nor a
+    cancellation that it causes itself reaches the session.
     tests/core/calls/test_execute.py::test_exception_of_a_tool_function_fails_only_its_call
 """
 
@@ -49,6 +49,10 @@ async def run_function(function: Callable[[], Any], call: Cancellable, *, is_asy
         raise _failure_of(group) from None
     except SystemExit as error:
         raise _tried_to_exit(error) from error
+    except GeneratorExit as error:
+        if not _in_event_loop():  # the coroutine of the call itself is being closed
+            raise
+        raise _stopped(error) from error
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
@@ -67,10 +71,12 @@ def cancellation_in(group: BaseExceptionGroup) -> BaseException | None:
 
 
 def _failure_of(group: BaseExceptionGroup) -> BaseException:
-    """Return the only exception of a group, or the group; a `ToolError` for a `SystemExit`."""
-    exits = _first(group.subgroup(SystemExit))
+    """Return the only exception of a group, or the group; a `ToolError` for an exit in it."""
+    exits = _first(group.subgroup((SystemExit, GeneratorExit)))
     if isinstance(exits, SystemExit):
         return _tried_to_exit(exits)
+    if isinstance(exits, GeneratorExit):
+        return _stopped(exits)
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
         found = found.exceptions[0]
@@ -86,6 +92,19 @@ def _first(found: BaseException | None) -> BaseException | None:
 def _tried_to_exit(error: SystemExit) -> ToolError:
     msg = f"the tool called sys.exit({error.code!r:.80}), which ends only its call; raise ToolError"
     return ToolError(msg, code="internal")
+
+
+def _stopped(error: GeneratorExit) -> ToolError:
+    msg = f"the tool raised {error!r:.80}, which Python keeps for generators; raise ToolError"
+    return ToolError(msg, code="internal")
+
+
+def _in_event_loop() -> bool:
+    try:
+        anyio.get_current_task()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _is_cancelled() -> bool:
@@ -105,6 +124,9 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
             # Either this sees the cancellation, or the canceller sees `started`.
             # In a tuple: trio accepts no awaitable from a thread.
             return None if call.cancelled else (function(),)
+        except GeneratorExit as error:
+            # Thrown into the coroutines that wait here, it would close them.
+            raise _stopped(error) from error
         finally:
             finished.set()
 

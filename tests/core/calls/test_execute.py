@@ -69,6 +69,18 @@ def exits_in_a_thread(arguments: Mapping[str, Any]) -> None:
     sys.exit("done")
 
 
+async def raises_generator_exit(arguments: Mapping[str, Any]) -> None:
+    raise GeneratorExit("done")
+
+
+def raises_generator_exit_in_a_thread(arguments: Mapping[str, Any]) -> None:
+    raise GeneratorExit
+
+
+async def group_with_generator_exit(arguments: Mapping[str, Any]) -> None:
+    raise BaseExceptionGroup("both", [ValueError("a"), GeneratorExit()])
+
+
 async def wordless(arguments: Mapping[str, Any]) -> None:
     raise WordlessError
 
@@ -99,6 +111,9 @@ async def attaches_a_name(arguments: Mapping[str, Any]) -> ToolResult:
     [
         (exits, "internal", "the tool called sys.exit(3)"),
         (exits_in_a_thread, "internal", "the tool called sys.exit('done')"),
+        (raises_generator_exit, "internal", "the tool raised GeneratorExit('done')"),
+        (raises_generator_exit_in_a_thread, "internal", "the tool raised GeneratorExit()"),
+        (group_with_generator_exit, "internal", "the tool raised GeneratorExit()"),
         (wordless, "internal", "WordlessError (its __str__ raised an exception)"),
         (number, "failed", "404"),
         (group_of_one, "not_found", "no such row"),

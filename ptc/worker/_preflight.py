@@ -267,9 +267,10 @@ class _Finder:
     def _unknown(
         self, node: ast.expr, name: str, *, late: bool, at: ast.expr | None = None
     ) -> None:
+        allowed = list_names(self._tools, _NAMES_CHARS)
         if name in self._denied:
             effect = ": it has a side effect" if self._denied[name] else ""
-            text = f"tool {name!r} is not allowed in this run{effect}"
+            text = f"tool {name!r} is not allowed in this run{effect}; allowed: {allowed}"
             hint = _ALLOW.format(name=name)
             self._add(node, "not_allowed", text, hint, late=late, at=at)
             return
@@ -277,7 +278,6 @@ class _Finder:
         hint = f"did you mean {' or '.join(close)}?" if close else ""
         if name in _CALLERS:
             hint = BY_NAME
-        allowed = list_names(self._tools, _NAMES_CHARS)
         text = f"there is no tool {name!r}; allowed: {allowed}"
         self._add(node, "unknown_tool", text, hint, late=late, at=at)
 

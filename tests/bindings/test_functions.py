@@ -260,7 +260,8 @@ async def test_program_function_never_raises_for_a_script(tmp_path: Path) -> Non
 
         refused = await program("async def run(ctx, inputs):\n    return await ctx.write('x')")
         assert refused["status"] == "rejected"
-        assert "there is no tool 'write'; allowed: add" in refused["error"]["message"]
+        message = "tool 'write' is not allowed in this run: it has a side effect; allowed: add"
+        assert message in refused["error"]["message"]
         assert refused["error"]["line"] == 2
 
         wrong: Any = {"n": {1, 2}.__iter__()}

@@ -155,7 +155,7 @@ async def test_a_client_cannot_widen_its_tools_or_limits(root: Path) -> None:
     source = script("return await ctx.write('x')")
     async with in_process(root, add, write) as (client, _):
         refused = await client.call_tool("program", source)
-        assert "there is no tool 'write'; allowed: add" in texts(refused)[0]
+        assert "tool 'write' is not allowed in this run" in texts(refused)[0]
         unchecked = script("return await getattr(ctx, inputs['tool'])('x')")
         refused = await client.call_tool("program", unchecked | {"inputs": {"tool": "write"}})
         assert "no tool 'write' is allowed" in texts(refused)[0]

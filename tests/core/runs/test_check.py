@@ -199,13 +199,14 @@ async def test_tool_that_is_not_allowed_is_reported_with_how_to_allow_it(tmp_pat
     assert effect.error is not None
     assert by_name.error is not None
     assert (effect.status, effect.error.code) == ("rejected", "not_allowed")
-    assert effect.error.message == "tool 'write' is not allowed in this run: it has a side effect"
+    message = "tool 'write' is not allowed in this run: it has a side effect; allowed: grep"
+    assert effect.error.message == message
     assert "`allowed_tools=[..., 'write']`" in effect.error.hint
     assert "`--allow ...,write`" in effect.error.hint
     assert (by_name.error.code, by_name.error.hint) == ("not_allowed", effect.error.hint)
     assert other.error is not None
     assert unknown.error is not None
-    assert other.error.message == "tool 'grep' is not allowed in this run"
+    assert other.error.message == "tool 'grep' is not allowed in this run; allowed: write"
     assert unknown.error.code == "unknown_tool"
 
 

@@ -21,6 +21,9 @@ _HEADS = {
     "dead": "Workers started the run too often",
 }
 
+_WITHOUT_SCRIPT = frozenset({"busy", "setup", "usage"})
+"""Codes of errors of a call, which may be about a run or an argument rather than a script."""
+
 
 def outcome_texts(row: Mapping[str, Any]) -> list[str]:
     """Convert an outcome to texts: the value of a completed run alone, then notes if any."""
@@ -30,6 +33,8 @@ def outcome_texts(row: Mapping[str, Any]) -> list[str]:
     error = row.get("error")
     status: str = row["status"]
     head = _HEADS.get(status, status)
+    if error and error.get("code") in _WITHOUT_SCRIPT:
+        head = "The call was rejected"
     parts = [_error_text(head, error) if error else f"{head}.", *_pending(row), *_calls(row)]
     if "partial" in row:
         count = f"last {len(row['partial'])} of {row.get('emitted', '?')}"

@@ -61,6 +61,8 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
     An event loop in a thread of its own runs the session. Methods may be called from any thread.
     """
 
+    _closed = False
+
     def __init__(
         self,
         root: str | Path = ".",
@@ -179,7 +181,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._thread = None
+        self._thread, self._closed = None, True
         # With the exception, so that an interrupted call that is still running is cancelled.
         self._stack.__exit__(exc_type, exc, traceback)
 
@@ -414,6 +416,7 @@ class BlockingSession(BlockingAgents, BlockingGeneration, BlockingRuns):
 
     def _open(self) -> LoopThread:
         if self._thread is None:
-            msg = "the session is not open: use `with BlockingSession(...) as session:`"
+            word = "is closed" if self._closed else "is not open: use `with`"
+            msg = f"the session {word}"
             raise SessionClosedError(msg)
         return self._thread

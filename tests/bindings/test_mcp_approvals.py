@@ -294,6 +294,7 @@ async def test_client_cannot_reach_runs_that_others_started(root: Path) -> None:
                 result = await client.call_tool(name, {"run_id": run_id})
                 assert result.is_error
                 assert message in texts(result)[0]
+                assert texts(result)[0].startswith("The call was rejected: ")
             with pytest.raises(mcp.MCPError, match=message):
                 await client.read_resource(f"ptc://runs/{run_id}")
         mine = await client.call_tool("program_log", {"run_id": own.meta["ptc/run_id"]})

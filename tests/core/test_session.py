@@ -569,8 +569,14 @@ def test_blocking_session_works_without_an_event_loop(tmp_path: Path) -> None:
         assert s.tool_names() == ["add", "shout"]
         result = s.program(source=SYNC, limits=Limits(timeout_ms=5_000))
         assert result.value == {"total": 4, "loud": "HEY"}
-    with pytest.raises(SessionClosedError):
+    with pytest.raises(SessionClosedError, match=r"^the session is closed$"):
         s.call(add, a=1)
+
+
+def test_blocking_session_that_is_not_open_says_how_to_open_it(tmp_path: Path) -> None:
+    unopened = BlockingSession(tmp_path, tools=[add], toolsets=())
+    with pytest.raises(SessionClosedError, match=r"^the session is not open: use `with`$"):
+        unopened.call(add, a=1)
 
 
 def test_tool_description_lists_tools_limits_and_modules(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
@@ -149,26 +149,28 @@ class ToolTable:
         Returns:
             By name: True if the tool has a side effect.
         """
-        words = _words_of(source)
-        return {
-            name: tool.side_effect
-            for name, tool in self._known.items()
-            if name not in self.tools and _last_word(name) in words
-        }
+        words = _words_of(source) & self._denied_by_word.keys()
+        denied = (tool for word in words for tool in self._denied_by_word[word])
+        return {tool.name: tool.side_effect for tool in denied}
 
     @cached_property
     def _by_word(self) -> dict[str, list[Tool]]:
         """Tools by the last word of their names."""
-        found: dict[str, list[Tool]] = {}
-        for name, tool in self.tools.items():
-            found.setdefault(_last_word(name), []).append(tool)
-        return found
+        return _by_last_word(self.tools.values())
+
+    @cached_property
+    def _denied_by_word(self) -> dict[str, list[Tool]]:
+        """Tools outside of the allow-list by the last word of their names."""
+        return _by_last_word(t for name, t in self._known.items() if name not in self.tools)
+
+
+def _by_last_word(tools: Iterable[Tool]) -> dict[str, list[Tool]]:
+    found: dict[str, list[Tool]] = {}
+    for tool in tools:
+        words: list[str] = re.findall(r"\w+", tool.name)
+        found.setdefault(words[-1] if words else "", []).append(tool)
+    return found
 
 
 def _words_of(source: str) -> set[str]:
     return {"", *re.findall(r"\w+", source)}
-
-
-def _last_word(name: str) -> str:
-    words: list[str] = re.findall(r"\w+", name)
-    return words[-1] if words else ""

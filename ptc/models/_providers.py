@@ -18,7 +18,6 @@ from .._core._redact import SENT, Redactor, leads_to_secrets
 from .._facts import ModelUsage
 from ..errors import ModelError, SetupError, UsageError
 from ._dialects import GRAMMAR_SERVERS
-from ._history import write_history
 from ._model import MODES, Delta, Finish, Mode, ModelReply, ModelRequest
 from ._publish import LLAMACPP, Published, find_lost_references, publish
 from ._reduce import UnpublishableError
@@ -28,6 +27,8 @@ try:
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
+
+    from ._history import write_history
 except ImportError as _error:
     _msg = f"models by name need pydantic-ai ({_error}); run: pip install 'ptc-host[models]'"
     raise SetupError(_msg) from _error

@@ -100,6 +100,10 @@ OUTCOME_SCHEMA: dict[str, Any] = _object(
                 "tool": _TEXT,
                 "status": _TEXT,
                 "arguments": {**_TEXT, "description": "JSON, truncated."},
+                "decided_arguments": {
+                    **_TEXT,
+                    "description": "Arguments of the approver, which the tool received instead.",
+                },
                 "error_code": _TEXT,
                 "line": _COUNT,
             },
@@ -358,8 +362,12 @@ _INTERRUPTED = ("timed_out", "limit_exceeded", "cancelled", "crashed")
 def _call(call: CallRecord) -> dict[str, Any]:
     path = f"{call.parent}.{call.seq}" if call.parent else str(call.seq)
     row = {"call": path, "tool": truncate(call.tool, 64), "status": call.status}
+    decided = call.decided_arguments
     return row | _present(
-        arguments=truncate(call.arguments, 100), error_code=call.error_code, line=call.line
+        arguments=truncate(call.arguments, 100),
+        decided_arguments=None if decided is None else truncate(decided, 100),
+        error_code=call.error_code,
+        line=call.line,
     )
 
 

@@ -9,6 +9,7 @@ from ptc import RunResult
 from ptc._core import _json
 from ptc._records._artifacts import shrink
 from ptc._records._preview import address_of
+from ptc._runs._decided import find_edits
 from ptc.journal._journal import CallRow, RunRecord
 
 from ._outcome import tail, truncate, warning_texts
@@ -35,7 +36,7 @@ def run_log(recorded: RunRecord, result: RunResult | None, first: int = 1) -> st
     parts = [f"Run {run.run_id}: {run.status}, {len(calls)} calls{took}"]
     if result is not None and result.error is not None:
         parts.append(f"{result.error.message}\n{result.error.traceback}".strip())
-    parts.append(_call_page(calls, first))
+    parts.append(_call_page(calls, first, find_edits(recorded)))
     if result is not None:
         parts += [
             f"{head}:\n{tail(text, _OUTPUT_CHARS).rstrip()}"
@@ -51,11 +52,11 @@ def run_log(recorded: RunRecord, result: RunResult | None, first: int = 1) -> st
     return "\n\n".join(filter(None, parts))
 
 
-def _call_page(calls: tuple[CallRow, ...], first: int) -> str:
+def _call_page(calls: tuple[CallRow, ...], first: int, edits: Mapping[str, bytes]) -> str:
     rows: list[str] = []
     room = _PAGE_CHARS
     for row in calls[first - 1 :]:
-        text = _call_line(row)
+        text = _call_line(row, edits.get(row.path))
         room -= len(text) + 1
         if room < 0:
             break
@@ -67,8 +68,11 @@ def _call_page(calls: tuple[CallRow, ...], first: int) -> str:
     return "\n".join([f"Calls {first} to {last} of {len(calls)}:", *rows]) + more
 
 
-def _call_line(row: CallRow) -> str:
+def _call_line(row: CallRow, edited: bytes | None) -> str:
     arguments = truncate(row.arguments.decode(errors="replace"), _ARGUMENT_CHARS)
+    if edited is not None:
+        decided = truncate(edited.decode(errors="replace"), _ARGUMENT_CHARS)
+        arguments = f"{decided} (decided by the approver; the script requested {arguments})"
     line = f" (line {row.line})" if row.line else ""
     if row.end is None:
         return f"  {row.path}. {row.tool} {arguments}: started, outcome unknown{line}"
@@ -88,7 +92,7 @@ def _error_of(row: CallRow) -> Mapping[str, Any]:
 
 def run_record(recorded: RunRecord, result: RunResult | None) -> bytes:
     """Encode the whole record of a run as JSON, without paths of the host."""
-    run = recorded.run
+    run, edits = recorded.run, find_edits(recorded)
     record = {
         "run_id": run.run_id,
         "status": run.status,
@@ -96,7 +100,7 @@ def run_record(recorded: RunRecord, result: RunResult | None) -> bytes:
         "ended_ms": run.ended_ms,
         "source": run.source,
         "inputs": _json.loads(run.inputs),
-        "calls": [_call_record(row) for row in recorded.calls],
+        "calls": [_call_record(row, edits.get(row.path)) for row in recorded.calls],
         "decisions": [
             {"call": row.path, "action": row.action, "by": row.by, "comment": row.comment}
             for row in recorded.decisions
@@ -106,7 +110,7 @@ def run_record(recorded: RunRecord, result: RunResult | None) -> bytes:
     return _json.dumps_unchecked(record)
 
 
-def _call_record(row: CallRow) -> dict[str, Any]:
+def _call_record(row: CallRow, edited: bytes | None) -> dict[str, Any]:
     record = {
         "call": row.path,
         "tool": row.tool,
@@ -116,6 +120,8 @@ def _call_record(row: CallRow) -> dict[str, Any]:
         "started_ms": row.at_ms,
         "status": "started",
     }
+    if edited is not None:
+        record["decided_arguments"] = _json.loads(edited)
     if row.end is not None:
         value = _json.loads(row.end.body)[2]
         key = "value" if row.end.ok else "error"

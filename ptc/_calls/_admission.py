@@ -95,6 +95,7 @@ class Admission:
         if decision.arguments is not None:
             # An approver's arguments are validated like any caller's. The call stays the same.
             call.replace_arguments(tool, decision.arguments)
+            call.note_edit(decision.arguments)
 
     async def _decide(self, tool: Tool, call: OpenCall) -> Decision:
         approver, recorder = self._scope.shared.approver, self._scope.recorder

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
+from functools import partial
 from typing import Any, NamedTuple, get_args
 
 from .._core import _json
@@ -98,6 +99,8 @@ class OpenCall:
 
     approved: bool = False
     """True if it required approval and was approved."""
+    decided: str | None = None
+    """Arguments of its approver that it is made with, as a record shows them; None: its own."""
 
     # Progress.
     attempt: int = 0
@@ -179,6 +182,13 @@ class OpenCall:
             # An object that cannot be copied is shared.
             self.identity()
         return copy_data(self.arguments)
+
+    def note_edit(self, arguments: Mapping[str, Any]) -> None:
+        """Note for the record that an approver decided on these arguments, if they differ."""
+        encode = partial(self.record_filter.encode, arguments)
+        text, digest = self.record_filter.preview(arguments, encode)
+        if digest != self.preview()[1]:
+            self.decided = text
 
     def start(self) -> None:
         """Start the first attempt of this host. Until the call ends, its outcome is unknown."""
@@ -351,6 +361,7 @@ class OpenCall:
             started_ms=started_ms,
             usage=self.usage,
             cost_usd=self.cost_usd,
+            decided_arguments=self.decided,
         )
 
     def _times(self) -> tuple[int, float]:

@@ -221,6 +221,8 @@ class Dispatch:
         self.admit(call)
         error = read_error(row)
         call.restore(row, error)
+        if self.recorder is not None:
+            self.recorder.note_edit(call)
         budget = self._scope.budget
         if budget is not None and call.refusal is None and not is_over_budget(error):
             budget.charge_recorded(call.call.name)
@@ -229,10 +231,12 @@ class Dispatch:
     def calls_below(self, count: int, run_id: str | None) -> list[OpenCall]:
         """List the calls that tools made for the first `count` calls, under any host."""
         found = dict(self.nested)
-        recorded = self.recorder.nested.recorded if self.recorder is not None else {}
-        for path, row in recorded.items():
+        recorder = self.recorder
+        for path, row in recorder.nested.recorded.items() if recorder is not None else ():
             if path not in found and int(path.partition(".")[0]) <= count:
                 found[path] = read_call(row, run_id)
+                if recorder is not None:
+                    recorder.note_edit(found[path])
         return list(found.values())
 
     def answer(self, call: OpenCall, result: ToolResult) -> tuple[bool, bytes]:

@@ -154,6 +154,7 @@ class RunRecorder:
         if row is None or row.end is None or row.end.status == "not_started":
             return None
         call.take_recorded(row)
+        self.note_edit(call)
         if self.earlier is not None:
             self._take_earlier(self.earlier, call, row)
         return row.end
@@ -205,6 +206,12 @@ class RunRecorder:
         if found is None or pending is None or pending.fingerprint != call.fingerprint():
             return None
         return found
+
+    def note_edit(self, call: OpenCall) -> None:
+        """Note the arguments that an approver decided, on a call whose outcome is recorded."""
+        row = self._decisions.get((call.path, "approval"))
+        if row is not None and row.edited is not None:
+            call.note_edit(_json.loads(row.edited))
 
     # --- record -----------------------------------------------------------------------------
 
@@ -288,7 +295,10 @@ class RunRecorder:
                 call.take_recorded()
                 msg = f"{tool.name} started before and its outcome is unknown"
                 raise ToolError(msg, code="unknown_outcome", tool=tool.name)
-            self.suspend(call, "unknown", {"arguments": _json.loads(encode_arguments(call))})
+            approval = self._decisions.get((call.path, "approval"))
+            edited = None if approval is None else approval.edited
+            shown = encode_arguments(call) if edited is None else edited
+            self.suspend(call, "unknown", {"arguments": _json.loads(shown)})
             msg = f"{tool.name} started and its outcome is unknown; record its outcome"
             raise SuspendedError(msg)
         if row.action == "again":

@@ -188,7 +188,7 @@ def approve(
     def decide(history: History, run_id: str) -> PendingCall:
         return wait_for(history.approve, run_id, call, arguments=edited, by=by, comment=comment)
 
-    return _decide(run, decide, "approved", by, needs_tools=edited is not None, **options)
+    return _decide(run, decide, "approved", by, edited=edited, **options)
 
 
 _REJECT_HELP = """Reject a pending call of RUN; CALL may be omitted if there is only one.
@@ -214,7 +214,7 @@ def reject(*, run: str, call: str | None, by: str, comment: str, **options: Any)
     def decide(history: History, run_id: str) -> PendingCall:
         return wait_for(history.reject, run_id, call, by=by, comment=comment)
 
-    return _decide(run, decide, "rejected", by, needs_tools=False, **options)
+    return _decide(run, decide, "rejected", by, **options)
 
 
 def _decide(
@@ -223,7 +223,7 @@ def _decide(
     action: str,
     by: str,
     *,
-    needs_tools: bool,
+    edited: dict[str, Any] | None = None,
     resumes: bool,
     no_input: bool,
     verbose: bool,
@@ -239,13 +239,13 @@ def _decide(
     history = open_history(settings, notifies=True)
     run_id = wait_for(find_run, history, run)
     session: Session | None = None
-    if needs_tools or resumes:
+    if edited is not None or resumes:
         # Created first: an unknown toolset is an error before anything is decided.
         session = open_session(settings)
         wait_for(history.close)
         history = session.history
     decided = decide(history, run_id)
-    errors.line(f"{action} by {by}: {_one_line(decided)}")
+    errors.line(f"{action} by {by}: {_one_line(decided, edited)}")
     if session is None or not resumes:
         report_next_step(errors, run_id, wait_for(history.pending, run_id))
         wait_for(history.close)
@@ -254,9 +254,13 @@ def _decide(
     return resume_run(session, settings, run_id, by=asked, verbose=verbose, as_json=as_json)
 
 
-def _one_line(call: PendingCall) -> str:
+def _one_line(call: PendingCall, edited: dict[str, Any] | None) -> str:
     from .._core import _json
     from ._pending_call import one_line
 
-    shown = one_line(_json.dumps(call.arguments).decode())
-    return f"call {call.call} of run {call.run_id}, {call.tool}({shown})"
+    requested = one_line(_json.dumps(call.arguments).decode())
+    head = f"call {call.call} of run {call.run_id}, {call.tool}"
+    if edited is None or edited == call.arguments:
+        return f"{head}({requested})"
+    shown = one_line(_json.dumps(edited).decode())
+    return f"{head}({shown}); the script requested {requested}"

@@ -128,9 +128,17 @@ def _row(call: CallRecord) -> tuple[str, ...]:
         call.status,
         f"{call.duration_ms:,.1f}",
         f"{call.result_bytes:,}",
-        " ".join(call.arguments.split()),
+        _describe_arguments(call),
         _truncate(f"{call.error_code}: {call.error}", 160) if call.error else "",
     )
+
+
+def _describe_arguments(call: CallRecord) -> str:
+    """Return the arguments that the tool received; if they were edited, those of the script too."""
+    requested = " ".join(call.arguments.split())
+    if call.decided_arguments is None:
+        return requested
+    return f"{' '.join(call.decided_arguments.split())}, the script requested {requested}"
 
 
 def _one_line_json(value: Any) -> str:

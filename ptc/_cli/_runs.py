@@ -15,8 +15,6 @@ from ._wait import wait_for
 if TYPE_CHECKING:
     from .._config._settings import Settings
     from .._runs._history import History
-    from ..journal._journal import CallRow, RunRecord
-    from ._terminal import Stream
 
 __all__ = ["export", "open_history", "replay", "show"]
 
@@ -66,7 +64,9 @@ def open_history(settings: Settings, *, notifies: bool = False) -> History:
 
 _SHOW_HELP = """Show the run RUN: its source annotated with calls, each call in order, its outcome.
 
-RUN is an ID from `ptc runs`, or its first characters.
+RUN is an ID from `ptc runs`, or its first characters. --json prints the record as `ptc export`
+writes it. There, each call also has `value` or `error` as the script received it, and
+`decided_arguments` if its approver edited the arguments.
 
 \b
 Examples:
@@ -85,13 +85,14 @@ Examples:
     help="Show output, progress, calls and usage of models in the order of their times instead.",
 )
 @settings_options(*HISTORY_KEYS)
-@json_option("Print the whole record as JSON, as `ptc export` does.")
+@json_option("Print the whole record as JSON.")
 def show(*, run: str, with_events: bool, settings: Settings, as_json: bool) -> int:
     """Run the command; `_SHOW_HELP` is its help text."""
     from .._core import _json
     from .._runs._program_row import load_result
     from ..testing import Recording
     from ._events import event_data, read_events, timeline
+    from ._recorded_calls import add_outcomes, show_calls, without_decided
     from ._report import report_outcome
     from ._terminal import standard_output
 
@@ -102,6 +103,7 @@ def show(*, run: str, with_events: bool, settings: Settings, as_json: bool) -> i
     output = standard_output()
     if as_json:
         data = _json.loads(Recording(recorded).to_json())
+        add_outcomes(data, recorded)
         shown = [event_data(recorded.run.run_id, row) for row in events]
         output.json({**data, "events": shown} if with_events else data)
         return COMPLETED
@@ -109,7 +111,7 @@ def show(*, run: str, with_events: bool, settings: Settings, as_json: bool) -> i
         for line in timeline(recorded, events):
             output.line(line)
     else:
-        _show_calls(output, recorded)
+        show_calls(output, recorded)
     run_id, revision = recorded.run.run_id, recorded.run.revision
     if revision > 1 and "." not in run_id:
         earlier = f"{run_id}.{revision - 1}"
@@ -123,67 +125,8 @@ def show(*, run: str, with_events: bool, settings: Settings, as_json: bool) -> i
         output.line("completed:")
         output.json(result.value)
     else:
-        report_outcome(output, result, recorded.run.filename)
+        report_outcome(output, without_decided(result, recorded), recorded.run.filename)
     return COMPLETED
-
-
-def _show_calls(output: Stream, recorded: RunRecord) -> None:
-    from .._runs._program_row import describe_source
-
-    for line in _annotated(recorded):
-        output.line(line)
-    not_stored = describe_source(recorded.run)
-    if not_stored:
-        output.line(not_stored)
-    output.line("")
-    for row in recorded.calls:
-        output.line(_describe_call(row) + _describe_decisions(recorded, row.path))
-
-
-def _annotated(recorded: RunRecord) -> list[str]:
-    at: dict[int, list[str]] = {}
-    for row in recorded.calls:
-        if row.line is not None:
-            at.setdefault(row.line, []).append(row.path)
-    lines = recorded.run.source.splitlines()
-    width = len(str(len(lines)))
-    shown = []
-    for number, line in enumerate(lines, 1):
-        calls = at.get(number, [])
-        more = f", {len(calls) - 8} more" if len(calls) > 8 else ""
-        note = f"   # call {', '.join(calls[:8])}{more}" if calls else ""
-        shown.append(f"{number:>{width}} | {line}{note}")
-    return shown
-
-
-def _describe_decisions(recorded: RunRecord, path: str) -> str:
-    """Describe the revert of a call and the decisions about it."""
-    note = ""
-    for revert in recorded.reverts:
-        if revert.path == path:
-            note = f"  [revert: {revert.status}]"
-    for decision in recorded.decisions:
-        if decision.path == path:
-            by = f" by {decision.by}" if decision.by else ""
-            comment = f": {decision.comment[:120]}" if decision.comment else ""
-            note += f"  [{decision.action}{by}{comment}]"
-    return note
-
-
-def _describe_call(row: CallRow) -> str:
-    from ._events import describe_usage
-
-    end = row.end
-    arguments = row.arguments.decode(errors="replace")
-    head = f"{row.path:>4}  {row.tool}({arguments[:120]}{'…' if len(arguments) > 120 else ''})"
-    if end is None:
-        return f"{head}  started; its outcome is unknown"
-    value = end.body.decode(errors="replace")
-    took = f"{end.at_ms - row.at_ms} ms"
-    if row.attempt > 1:
-        took += f", {row.attempt} attempts"
-    took += describe_usage(end)
-    return f"{head}  {end.status}, {took}: {value[:120]}{'…' if len(value) > 120 else ''}"
 
 
 _REPLAY_HELP = """Run the script of RUN again with the recorded results; no tool is called.

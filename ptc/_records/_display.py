@@ -140,13 +140,20 @@ def _call(call: CallRecord, begin: float, span: float) -> str:
         _text(path, _NAME_CHARS),
         "" if call.line is None else str(call.line),
         _code(call.tool, _NAME_CHARS),
-        _code(call.arguments, _ARGUMENT_CHARS),
+        _arguments(call),
         _chip(status, _TINTS.get(call.status, _RED)),
         f"{call.duration_ms:,.1f}",
         _bar(call, begin, span),
     ]
     row = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells)
     return f'<tr style="background:none">{row}</tr>'
+
+
+def _arguments(call: CallRecord) -> str:
+    requested = _code(call.arguments, _ARGUMENT_CHARS)
+    if call.decided_arguments is None:
+        return requested
+    return f"{_code(call.decided_arguments, _ARGUMENT_CHARS)}, the script requested {requested}"
 
 
 def _bar(call: CallRecord, begin: float, span: float) -> str:

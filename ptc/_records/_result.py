@@ -70,7 +70,7 @@ class CallRecord:
     status: CallStatus
     """Status of the call."""
     arguments: str
-    """JSON of the arguments, truncated to 200 characters."""
+    """JSON of the arguments of the script, truncated to 200 characters."""
     arguments_sha256: str
     """Digest of the arguments' sorted JSON."""
     duration_ms: float
@@ -101,6 +101,9 @@ class CallRecord:
     used, or the tool does not report it."""
     cost_usd: float | None = None
     """Price of `usage` in US dollars; None if the price of a model is unknown."""
+    decided_arguments: str | None = None
+    """JSON of the arguments that an approver replaced `arguments` with and the tool received,
+    truncated as those; None if nobody edited them."""
 
 
 @dataclass(frozen=True, slots=True)

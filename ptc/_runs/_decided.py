@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from ..errors import UsageError
-from ..journal._journal import DecisionRow
+from ..journal._journal import DecisionRow, RunRecord
 
-__all__ = ["describe_decision", "validate_decider"]
+__all__ = ["describe_action", "describe_decision", "find_edits", "validate_decider"]
 
 _NAME_CHARS = 200
 _DONE = {
@@ -22,11 +22,20 @@ _DONE = {
 def describe_decision(run_id: str, decision: DecisionRow) -> str:
     """Describe an earlier decision to somebody who makes another one."""
     when = datetime.fromtimestamp(decision.at_ms / 1000).astimezone().isoformat(" ", "seconds")
-    by = f" by {decision.by}" if decision.by else ""
     return (
-        f"run {run_id!r}: call {decision.path} was {_DONE[decision.action]}{by} at {when}; "
+        f"run {run_id!r}: call {decision.path} was {describe_action(decision)} at {when}; "
         "decisions are final"
     )
+
+
+def describe_action(decision: DecisionRow) -> str:
+    """Describe a decision: ``approved by ann``."""
+    return _DONE[decision.action] + (f" by {decision.by}" if decision.by else "")
+
+
+def find_edits(recorded: RunRecord) -> dict[str, bytes]:
+    """Return JSON of the arguments that approvers replaced those of calls with, by call."""
+    return {row.path: row.edited for row in recorded.decisions if row.edited is not None}
 
 
 def validate_decider(by: str) -> str:

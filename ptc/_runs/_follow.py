@@ -22,6 +22,7 @@ from .._dataclass import dataclass
 from .._records._result import CallRecord, EventKind, RunEvent
 from ..errors import UsageError
 from ..journal._journal import CallRow, EventRow, Journal, RunRecord
+from ._decided import find_edits
 from ._watch import UNFINISHED, find_run, result_of, watch_run
 
 __all__ = ["follow_run"]
@@ -113,6 +114,8 @@ class _Follower:
         """Calls whose start was reported."""
         self._reported: set[str] = set()
         """Calls whose end was reported."""
+        self._edits: dict[str, bytes] = {}
+        """Arguments of approvers, by call."""
 
     def first_event(self, revision: int) -> int:
         """Return the number of the last output that is known of a revision."""
@@ -133,6 +136,7 @@ class _Follower:
             outputs: Outputs after the position.
             ended: True: no further call can end.
         """
+        self._edits = find_edits(record)
         if not self.position.started:
             self.position.started = True
             yield self._event("started")
@@ -145,7 +149,7 @@ class _Follower:
             yield from self._start(call)
             self._reported.add(call.path)
             self.position.delivery = max(delivery, self.position.delivery)
-            yield self._event("tool_finished", call=_describe(call, self._run_id))
+            yield self._event("tool_finished", call=self._describe(call))
         for output in waiting:
             yield from self._output(output)
         for call in record.calls:
@@ -177,7 +181,7 @@ class _Follower:
     def _start(self, call: CallRow) -> Iterator[RunEvent]:
         if call.path not in self._announced:
             self._announced.add(call.path)
-            yield self._event("tool_started", call=_describe(call._replace(end=None), self._run_id))
+            yield self._event("tool_started", call=self._describe(call._replace(end=None)))
 
     def _output(self, row: EventRow) -> Iterator[RunEvent]:
         self.position.event = row.number
@@ -196,11 +200,12 @@ class _Follower:
         number = self.position.encode()
         return RunEvent(kind, self._run_id, call, text, value, number, self.position.revision)
 
-
-def _describe(call: CallRow, run_id: str) -> CallRecord:
-    record = read_call(call, run_id).record()
-    end = call.end
-    if end is None:
-        return replace(record, line=call.line)
-    took = float(max(0, end.at_ms - call.at_ms))
-    return replace(record, line=call.line, duration_ms=took, result_bytes=len(end.body))
+    def _describe(self, row: CallRow) -> CallRecord:
+        call = read_call(row, self._run_id)
+        if row.path in self._edits:
+            call.note_edit(_json.loads(self._edits[row.path]))
+        record, end = call.record(), row.end
+        if end is None:
+            return replace(record, line=row.line)
+        took = float(max(0, end.at_ms - row.at_ms))
+        return replace(record, line=row.line, duration_ms=took, result_bytes=len(end.body))

@@ -290,8 +290,8 @@ def _step(
     decisions = {d.kind: d for d in recorded.decisions if d.path == row.path}
     arguments, value, lost = row.arguments, None, None
     approved = decisions.get("approval")
-    if approved is not None and approved.action == "approve" and approved.value != b"null":
-        arguments = approved.value
+    if approved is not None and approved.edited is not None:
+        arguments = approved.edited
     status: RollbackStatus = "waiting"
     if end is not None and end.status == "succeeded":
         _, _, body = _json.loads(end.body)

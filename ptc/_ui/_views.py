@@ -9,6 +9,7 @@ from .._calls._rows import pending_call
 from .._calls._usage_record import decode_usage
 from .._core import _json
 from .._facts import ModelUsage
+from .._runs._decided import find_edits
 from .._runs._program_row import describe_source, limits_of_record, load_result, read_options
 from ..errors import DamagedRunError
 
@@ -203,10 +204,11 @@ def call_details(record: RunRecord, path: str) -> dict[str, Any] | None:
             value = bounded(_json.dumps_unchecked(body))
         else:
             error = {**body, "details": bounded(_json.dumps_unchecked(body.get("details")))}
-    result = load_result(record.run)
+    result, edited = load_result(record.run), find_edits(record).get(path)
     return {
         "row": call_row(row),
-        "arguments": bounded(row.arguments),
+        "arguments": bounded(edited or row.arguments),
+        "requested": None if edited is None else bounded(row.arguments),
         "value": value,
         "error": error,
         "key": row.key,

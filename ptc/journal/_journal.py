@@ -188,6 +188,11 @@ class DecisionRow:
     comment: str
     at_ms: int
 
+    @property
+    def edited(self) -> bytes | None:
+        """JSON of the arguments that an approver replaced those of the call with, or None."""
+        return self.value if self.action == "approve" and self.value != b"null" else None
+
 
 RevertStatus: TypeAlias = Literal["started", "reverted", "failed", "skipped"]
 

@@ -17,7 +17,7 @@ from ptc_bindings.mcp import serve
 pytest.importorskip("mcp_types", reason="the MCP SDK, 2.0 or newer, is not installed")
 
 import mcp
-from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult
+from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult, TextContent
 
 from .mcp_client import SECONDS, script, texts
 
@@ -125,6 +125,10 @@ async def test_edited_arguments_are_validated_and_used(
         result = await client.call_tool("program", pay(500))
         assert result.structured_content == {"value": 41}
         assert shop.paid == [40]
+        (log,) = (await client.call_tool("program_log", {})).content
+        assert isinstance(log, TextContent)
+        requested = '(decided by the approver; the script requested {"cents":500})'
+        assert f'pay {{"cents":40,"to":["ann"]}} {requested}: succeeded' in log.text
     first, second, third = user.forms
     assert first.requested_schema["properties"]["to"]["description"] == "JSON"
     assert second.message.startswith("Your last answer was not valid: to is not JSON")

@@ -67,6 +67,26 @@ def test_approve_without_resume_prints_the_next_command(command: Any, paused: st
     assert json.loads(done.out)["value"]["cents"] == 5
 
 
+def test_edited_arguments_are_shown_wherever_the_call_is(
+    command: Any, paused: str, tmp_path: Path
+) -> None:
+    edit = ("--arguments", '{"cents": 5, "to": "bob"}', "--as", "ann")
+    done = command("approve", paused, *SHELF, *edit)
+    shown, requested = 'pay({"cents":5,"to":"bob"})', 'the script requested {"cents":500'
+    assert f"approved by ann: call 1 of run {paused}, {shown}; {requested}" in done.err
+    (line,) = (x for x in command("show", paused).out.splitlines() if x.startswith("   1  "))
+    assert line.startswith(f"   1  {shown}  not resumed yet  [approved by ann; {requested}")
+    done = command("resume", paused, *SHELF, "-v")
+    (row,) = (x for x in done.err.splitlines() if x.startswith("1\tpay\t"))
+    assert '{"cents":5,"to":"bob"}, the script requested {"cents":500}' in row
+    (line,) = (x for x in command("show", paused).out.splitlines() if x.startswith("   1  "))
+    assert line.startswith(f"   1  {shown}  succeeded, "), line
+    assert line.endswith('  [approved by ann; the script requested {"cents":500}]')
+    (call,) = json.loads(command("show", paused, "--json").out)["calls"]
+    assert call["decided_arguments"] == {"cents": 5, "to": "bob"}
+    assert (tmp_path / "paid.txt").read_text() == "5 bob \n"
+
+
 def test_reject_with_resume_gives_the_script_the_reason(command: Any, paused: str) -> None:
     done = command("reject", paused, *SHELF, "--reason", "too much", "--as", "bob", "--resume")
     assert done.status == 1

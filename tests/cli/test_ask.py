@@ -150,6 +150,7 @@ def test_edited_line_is_validated_shown_and_used_after_approval(ask: Any, tmp_pa
     answer(shown, "a", b"Approved by")
     assert shown.end() == 0
     assert paid(tmp_path) == ["40 bob "]
+    assert '{"cents":40,"to":"bob"}, the script requested {"cents":500}' in "".join(shown.screen())
     assert json.loads(decision(tmp_path).value) == {"cents": 40, "to": "bob"}
 
 

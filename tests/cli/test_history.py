@@ -85,6 +85,21 @@ def test_show_prints_calls_beside_the_lines_of_the_script(command: Any, paused: 
     assert "requires approval" in shown
 
 
+def test_show_prints_values_and_errors_of_calls_as_the_script_received_them(
+    command: Any, script: Any
+) -> None:
+    source = "async def run(ctx, inputs):\n    await ctx.add(1)\n    await ctx.refuse('full')\n"
+    run = json.loads(command("run", script(source), "--toolset", "shelf", "--json").out)
+    lines = command("show", run["run_id"]).out.splitlines()
+    (added,) = (line for line in lines if line.startswith("   1  add"))
+    (refused,) = (line for line in lines if line.startswith("   2  refuse"))
+    assert added.endswith(" ms: 3")
+    assert refused.endswith(" ms: refused: no: full")
+    added, refused = json.loads(command("show", run["run_id"], "--json").out)["calls"]
+    assert (added["value"], added["error"]) == (3, None)
+    assert (refused["value"], refused["error"]["code"]) == (None, "refused")
+
+
 def test_show_lists_output_and_calls_by_time(command: Any, script: Any) -> None:
     source = "async def run(ctx, inputs):\n    print('first')\n    ctx.progress(1, 2, 'half')\n"
     source += "    ctx.emit({'n': await ctx.add(1)})\n"
@@ -108,7 +123,7 @@ def test_a_run_is_exported_and_replays_without_tools(
 ) -> None:
     command("approve", paused, "--by", "ann", "--comment", "fine")
     command("resume", paused, "--toolset", "shelf")
-    assert "[approve by ann: fine]" in command("show", paused).out
+    assert "[approved by ann: fine]" in command("show", paused).out
     target = tmp_path / "out.json"
     assert command("export", paused, "-o", str(target)).status == 0
     replayed = anyio.run(Recording.load(target).replay)

@@ -189,6 +189,9 @@ def test_decision_is_recorded_with_the_identity_and_the_run_continues(
     assert (decision["by"], decision["comment"]) == ("ann", "<b>half</b>")
     outcomes = [row["outcome"] for row in page.get("/api/audit").json()["rows"]]
     assert sorted(outcomes) == ["recorded", "requested"]
+    made = page.get(f"/api/runs/{run}/calls/2").json()
+    assert made["arguments"]["text"] == '{"order":"A-17","cents":250}'
+    assert '"cents":300' in made["requested"]["text"]
     again = page.post("/api/decide", body)
     assert again.status_code == 400
 

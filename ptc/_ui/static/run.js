@@ -267,6 +267,7 @@ export function runView(main, app, runId) {
       h("dl", { class: "facts" }, facts.map(([name, value]) => fact(name, value))),
       data.decisions.map((item) => h("p", {}, `${item.action} by ${visible(item.by)} at ${moment(item.at)}`, item.comment ? `: ${visible(item.comment)}` : "")),
       h("h4", {}, "Arguments"), valueBlock(data.arguments, "Arguments"),
+      data.requested ? [h("h4", {}, "Arguments that the script requested"), valueBlock(data.requested, "Arguments that the script requested")] : null,
       data.error ? [h("h4", {}, "Error"), h("p", { class: "problem" }, visible(`${data.error.code}: ${data.error.message}`)),
         data.error.details.text === "null" ? null : valueBlock(data.error.details, "Error details")] : null,
       data.value ? [h("h4", {}, "Result"), valueBlock(data.value, "Result")] : null,

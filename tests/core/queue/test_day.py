@@ -148,7 +148,11 @@ def test_three_people_decide_elsewhere_and_any_worker_finishes_the_run(
     effects = [line.split()[1:] for line in ledger.read_text().splitlines()]
     assert sorted(effects) == [["power", "12000"], ["rent", "90000"]]
     shown = ada.ptc("show", run_id).stdout
-    for words in ("[approve by ada]", "[approve by grace]", "[reject by linus: paid last week]"):
+    for words in (
+        "[approved by ada]",
+        "[approved by grace]",
+        "[rejected by linus: paid last week]",
+    ):
         assert words in shown
     assert ada.json("approvals") == []
 

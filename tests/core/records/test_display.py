@@ -104,6 +104,12 @@ def test_timeline_lies_in_its_cell() -> None:
     assert "margin-left:99.0%;width:1.0%" in page
 
 
+def test_edited_call_is_shown_with_the_decided_and_the_requested_arguments() -> None:
+    edited = call(1, decided_arguments='{"q": "decided"}')
+    text = Reader(RunResult("r", "completed", calls=(edited,))._repr_html_()).text
+    assert '{"q": "decided"}, the script requested {"q": "x"}' in text
+
+
 def test_repr_is_short_and_has_the_outcome() -> None:
     result = RunResult("r1", "completed", {"a": 1}, calls=(call(1),))
     assert repr(result) == "<RunResult r1 completed; 0 ms, 1 call; value={'a': 1}>"

@@ -16,6 +16,7 @@ from ptc import (
     JournalError,
     PendingCall,
     Retry,
+    RunResult,
     Session,
     ToolContext,
     UsageError,
@@ -259,3 +260,56 @@ def test_blocking_session_decides_and_resumes(tmp_path: Path) -> None:
         resumed = session.approve(call.run_id, call.call, by="ann", resume=True)
         assert resumed.unwrap() == 3
         assert session.pending() == ()
+
+
+TWICE = "async def run(ctx, inputs):\n    return [await ctx.pay(1), await ctx.pay(2)]\n"
+
+
+async def test_record_of_an_edited_call_has_the_decided_arguments(tmp_path: Path) -> None:
+    async with Session(**options(tmp_path)) as session:
+        first = await session.program(source=TWICE, allowed_tools=["pay"])
+        edited = await session.approve(first.run_id, by="ann", arguments={"cents": 7}, resume=True)
+        assert isinstance(edited, RunResult)
+        assert [call.decided_arguments for call in edited.calls] == ['{"cents":7}', None]
+        # The script receives the recorded outcome of the first call.
+        done = await session.approve(first.run_id, by="ann", resume=True)
+        assert isinstance(done, RunResult)
+        assert (done.value, done.calls[0].arguments) == ([7, 2], '{"cents":1}')
+        assert [call.decided_arguments for call in done.calls] == ['{"cents":7}', None]
+        events = [event async for event in session.follow(first.run_id)]
+    shown = [event.call.decided_arguments for event in events if event.call is not None]
+    assert shown.count('{"cents":7}') >= 1
+
+
+async def test_approver_that_returns_the_requested_arguments_has_edited_nothing(
+    tmp_path: Path,
+) -> None:
+    async def approve(request: ApprovalRequest) -> Decision:
+        arguments = request.arguments if request.arguments["cents"] == 1 else {"cents": 5}
+        return Decision(True, arguments=arguments, by="ann")
+
+    async with Session(**options(tmp_path), approver=approve) as session:
+        result = await session.program(source=TWICE, allowed_tools=["pay"])
+    assert [call.decided_arguments for call in result.calls] == [None, '{"cents":5}']
+
+
+async def test_interrupted_call_is_pending_with_its_decided_arguments(tmp_path: Path) -> None:
+    started = anyio.Event()
+
+    @tool(side_effect=True, needs_approval=True)
+    async def wire(cents: int, context: ToolContext) -> int:
+        """Pay, without an end."""
+        started.set()
+        await anyio.sleep_forever()
+        return cents
+
+    source = PAY.replace("pay", "wire")
+    async with Session(**options(tmp_path, tools=[wire])) as session:
+        paused = await session.program(source=source, inputs={"cents": 9}, allowed_tools=["wire"])
+        await session.approve(paused.run_id, by="ann", arguments={"cents": 4})
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.resume, paused.run_id)
+            await started.wait()
+            group.cancel_scope.cancel()
+        (call,) = (await session.resume(paused.run_id)).pending
+    assert (call.kind, call.arguments) == ("unknown", {"cents": 4})

@@ -193,7 +193,7 @@ class OtherEngineError(JournalError):
         super().__init__(
             f"run {run_id!r} was not resumed: it was started on the engine {recorded}, and this "
             f"session has {here}. Resume it with engine={recorded.partition(' ')[0]!r} in the "
-            "version that started it, or run its script again with `retry`"
+            "version that started it, or run its script again (`ptc run`, or `Session.retry`)"
         )
         self.run_id: str = run_id
         self.recorded: str = recorded

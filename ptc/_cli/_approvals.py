@@ -232,7 +232,7 @@ def _decide(
 ) -> int:
     """Record a decision, report it, and resume the run or say how."""
     from ._decide import resume_run
-    from ._next_step import report_next_step
+    from ._next_step import report_next_step, tools_option
     from ._terminal import standard_error
 
     errors = standard_error()
@@ -247,7 +247,8 @@ def _decide(
     decided = decide(history, run_id)
     errors.line(f"{action} by {by}: {_one_line(decided, edited)}")
     if session is None or not resumes:
-        report_next_step(errors, run_id, wait_for(history.pending, run_id))
+        more = tools_option(settings, wait_for(history.run, run_id)) if session is None else ""
+        report_next_step(errors, run_id, wait_for(history.pending, run_id), more=more)
         wait_for(history.close)
         return COMPLETED
     asked = None if no_input else by

@@ -78,7 +78,7 @@ def settle(
     """Run the command; `_SETTLE_HELP` is its help text."""
     from .._core import _json
     from ..errors import UsageError
-    from ._next_step import report_next_step
+    from ._next_step import report_next_step, tools_option
     from ._terminal import standard_error
 
     try:
@@ -89,7 +89,8 @@ def settle(
     history = open_history(settings, notifies=True)
     run_id = wait_for(find_run, history, run)
     wait_for(history.settle, run_id, call, outcome, value=data, by=by, comment=comment)
-    report_next_step(standard_error(), run_id, wait_for(history.pending, run_id))
+    more = tools_option(settings, wait_for(history.run, run_id))
+    report_next_step(standard_error(), run_id, wait_for(history.pending, run_id), more=more)
     wait_for(history.close)
     return COMPLETED
 
@@ -211,8 +212,9 @@ def resume_run(
             run_id, allowed_tools=allowed, limits=limits or None, on_event=on_event, **options
         )
 
-    filename = options.get("filename") or wait_for(session.history.run, run_id).filename
-    report = RunReport(filename, as_json=as_json, verbose=verbose)
+    row = wait_for(session.history.run, run_id)
+    script = (options.get("filename") or row.filename, options.get("source") or row.source)
+    report = RunReport(*script, as_json=as_json, verbose=verbose)
     try:
         return run_to_end(session, start, report, by=by, allowed=allowed)
     except UsageError as error:

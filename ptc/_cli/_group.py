@@ -67,7 +67,7 @@ _HELP = """Run Python scripts in a jail, with no powers but the tools you allow.
   ptc ui                                                 the same in a browser, with approvals
   ptc top                                                watch what runs, waits and fails
   ptc approvals                                          list calls that await your decision
-  ptc save 3f2a find_todos                               make a tool of a run that completed
+  ptc save 3f2a find_todos --description "..."           make a tool of a run that completed
 
 A script defines `async def run(ctx, inputs)`; ptc prints its return value as JSON.
 """

@@ -47,6 +47,8 @@ class RunReport:
 
     filename: str
     """Name of the script in messages."""
+    source: str
+    """Text of the script."""
     as_json: bool
     """True: the whole result."""
     verbose: bool
@@ -90,7 +92,7 @@ def run_to_end(
             print_result(result, report.filename, as_json=report.as_json, verbose=report.verbose)
             shows_calls = not report.as_json and (errors.is_terminal or report.verbose)
             if shows_calls and session.history.is_durable:
-                report_save(errors, result)
+                report_save(errors, result, report.source)
             if session.history.is_durable and not report.as_json:
                 report_correction(errors, result)
         if number is not None and (result is None or not report.as_json):

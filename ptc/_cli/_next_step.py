@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +13,18 @@ from ..journal._address import redact_address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .._config._settings import Settings
     from .._records._result import PendingCall, RunResult
+    from ..journal._journal import RunRow
     from ._terminal import Stream
 
-__all__ = ["report_correction", "report_next_page", "report_next_step", "report_save"]
+__all__ = [
+    "report_correction",
+    "report_next_page",
+    "report_next_step",
+    "report_save",
+    "tools_option",
+]
 
 _SHOWN = 5
 _REPEATED = {
@@ -35,6 +44,7 @@ def report_next_step(
     name_calls: bool = False,
     queued: bool = False,
     margin: str = "",
+    more: str = "",
 ) -> None:
     """Write the commands that decide on the pending calls of a run, and that resume it.
 
@@ -45,16 +55,43 @@ def report_next_step(
         name_calls: True: name each call. False: only if there are several.
         queued: True: a worker of a queue continues the run after the decisions.
         margin: Start of each line.
+        more: Options of the commands that resume the run, as `tools_option` returns them.
     """
     name_calls = name_calls or len(pending) > 1
-    for line in _commands(run_id, pending, name_calls=name_calls, queued=queued):
+    for line in _commands(run_id, pending, name_calls=name_calls, queued=queued, more=more):
         stream.line(margin + line)
 
 
-def report_save(stream: Stream, result: RunResult) -> None:
+def tools_option(settings: Settings, run: RunRow) -> str:
+    """Return `` --tools FILE`` if the run has a tool that this command line does not load.
+
+    No file of tools is executed to find that out: a command that has some loads those of the run,
+    as far as is known.
+    """
+    from .._config._session_arguments import session_arguments
+    from .._runs._program_row import recorded_tools
+    from .._session._session import Session
+    from ..errors import PtcError
+
+    if settings["tools"]:
+        return ""
+    # An error of another setting is reported by the command that needs it.
+    with suppress(PtcError):
+        session = Session(**{**session_arguments(settings), "telemetry": False})
+        lacking = recorded_tools(run).keys() - set(session.tool_names())
+        return " --tools FILE" if lacking and session.knows_all_tools else ""
+    return ""
+
+
+def report_save(stream: Stream, result: RunResult, source: str) -> None:
     """Write the command that makes a tool of a run, if it completed and called tools."""
+    from .._programs._save import find_docstring
+
     if result.ok and result.calls:
-        stream.line(f"to make it a tool: ptc save {result.run_id} NAME{_repeated('save')}", "dim")
+        options = _repeated("save")
+        if not find_docstring(source):
+            options += " --description TEXT"
+        stream.line(f"to make it a tool: ptc save {result.run_id} NAME{options}", "dim")
 
 
 def report_next_page(stream: Stream, cursor: str) -> None:
@@ -72,10 +109,10 @@ def report_correction(stream: Stream, result: RunResult) -> None:
 
 
 def _commands(
-    run_id: str, pending: Sequence[PendingCall], *, name_calls: bool, queued: bool
+    run_id: str, pending: Sequence[PendingCall], *, name_calls: bool, queued: bool, more: str
 ) -> list[str]:
     known = _STORE if queued else None
-    resume = f"ptc resume {run_id}{_repeated('resume')}"
+    resume = f"ptc resume {run_id}{_repeated('resume')}{more}"
     if queued:
         resume = f"ptc wait {run_id}{_repeated('wait', known)}"
     if not pending:
@@ -84,9 +121,10 @@ def _commands(
     for call in pending[:_SHOWN]:
         which = f"{run_id} {call.call}" if name_calls else run_id
         if call.kind == "approval":
-            end = "" if queued else " --resume"
+            end = "" if queued else f"{more} --resume"
             lines.append(f"next: ptc approve {which}{_repeated('approve', known)}{end}")
-            lines.append(f"  or: ptc reject {which}{_repeated('reject', known)} --reason TEXT{end}")
+            reject = f"ptc reject {which}{_repeated('reject', known)} --reason TEXT{end}"
+            lines.append(f"  or: {reject}")
         else:
             outcomes = "(done|failed|again)"
             settle = _repeated("settle", known)

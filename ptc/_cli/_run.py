@@ -88,7 +88,7 @@ def command(
     # Validate the whole command line before anything is started.
     program = read_program(script, pairs, inputs)
     asked = None if no_input else by
-    report = RunReport(program["filename"], as_json=as_json, verbose=verbose)
+    report = RunReport(program["filename"], program["source"], as_json=as_json, verbose=verbose)
     return _execute(program, settings, report, by=asked, page_for=by if watch else None)
 
 

@@ -34,7 +34,7 @@ from ._pins import pin
 from ._saved import SavedProgram, validate_program_name
 from ._tool import define_program_tool
 
-__all__ = ["SaveRequest", "draft_program"]
+__all__ = ["SaveRequest", "draft_program", "find_docstring"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,17 +208,17 @@ def _limits(recorded: Mapping[str, Any], tools: Mapping[str, Any]) -> Limits:
 
 
 def _description(given: str | None, row: RunRow) -> str:
-    text = _docstring(row.source) if given is None else given
+    text = find_docstring(row.source) if given is None else given
     if isinstance(text, str) and text.strip():
         return text.strip()
     msg = (
-        "description must be text that tells a model what the program does; pass one, or give the "
-        "script a docstring"
+        "description must be text that tells a model what the program does; pass description= "
+        "(`--description TEXT`), or give the script a docstring"
     )
     raise UsageError(msg)
 
 
-def _docstring(source: str) -> str:
+def find_docstring(source: str) -> str:
     """Return the docstring of `run`, or of the script; ``""`` if it has none."""
     try:
         tree = ast.parse(source)

@@ -217,7 +217,7 @@ class Worker:
     ) -> tuple[RunResult | None, str, int | None]:
         hint = (
             f"continue it with a corrected script: `ptc resume {claim.run_id} --script FILE`; or "
-            "run it again from its beginning with `retry`"
+            "run its script again (`ptc run`, or `Session.retry`)"
         )
         result = await self._record_dead(queue, claim, reason, hint)
         return (result, "", None) if result else (None, "is executed elsewhere", _BUSY_MS)

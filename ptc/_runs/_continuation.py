@@ -76,7 +76,8 @@ def require_other_end(row: RunRow, limits: Limits) -> None:
     if isinstance(now, int) and now <= breach.most:
         msg = (
             f"run {row.run_id!r} exceeded {breach.limit}={breach.most:,} and would exceed it "
-            f"again; resume it with limits={{'{breach.limit}': ...}} above that, or pass a "
-            "corrected script as source="
+            f"again; resume it with limits={{'{breach.limit}': ...}} "
+            f"(`--set limits.{breach.limit}=N`) above that, or pass a corrected script as source= "
+            "(`--script FILE`)"
         )
         raise EndedRunError(msg)

@@ -85,7 +85,10 @@ class FrameHandler:
         except OverLimitError as error:
             self._outcome.exceed(error.limit, error.used)
         except DivergenceError as error:
-            hint = "resume with the script and the tools that the run was made with, or `retry` it"
+            hint = (
+                "resume with the script and the tools that the run was made with, or run its "
+                "script again (`ptc run`, or `Session.retry`)"
+            )
             failure = Failure(code="divergence", message=str(error), hint=hint)
             self._outcome.finish("failed", failure)
 

@@ -388,7 +388,10 @@ class History:
         """
         pending = await self._find_pending(run_id, call, "approval")
         if pending.expires_ms is not None and now_ms() > pending.expires_ms:
-            msg = f"run {run_id!r}: the request of call {pending.call} expired; `retry` the run"
+            msg = (
+                f"run {run_id!r}: the request of call {pending.call} expired; run its script again "
+                "(`ptc run`, or `Session.retry`)"
+            )
             raise UsageError(msg)
         if arguments is not None:
             validate_edit(pending, arguments, self._tools, await self.recorded(run_id))

@@ -196,7 +196,7 @@ def restore_program(
     """
     options = read_options(row)
     if options["rules"] and allowed_tools is None:
-        msg = f"run {row.run_id!r} had rules on arguments: pass allowed_tools again"
+        msg = f"run {row.run_id!r} had rules on arguments: pass allowed_tools (`--allow`) again"
         raise UsageError(msg)
     if options["typed"] and output_schema is None:
         msg = f"run {row.run_id!r} had a type as its output_schema: pass it again"

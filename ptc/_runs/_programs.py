@@ -39,6 +39,9 @@ from ._run_id import validate_run_id
 
 __all__ = ["ProgramBuilder", "typed_result"]
 
+_MAX_NAMES = 5
+"""Names of tools in an error."""
+
 
 class ProgramBuilder:
     """Builds programs with the tools and the limits of a session."""
@@ -204,6 +207,7 @@ class ProgramBuilder:
         """Build the program of the row of a run, as `from_journal`."""
         if allowed_tools is None:
             allowed_tools = self._default_of(row)
+            self._require_loaded(row)
         program = restore_program(row, self._catalog.table, allowed_tools, output_schema)
         if limits is None:
             applied = clamp_limits(program.limits, self._limit_policy.ceiling)
@@ -283,6 +287,19 @@ class ProgramBuilder:
             return None
         tools = self._catalog.table(None).tools
         return default if tools.keys() == recorded_tools(row).keys() else None
+
+    def _require_loaded(self, row: RunRow) -> None:
+        """Raise `UsageError` if the session lacks a tool of a run, which names no allow-list."""
+        lacking = [name for name in recorded_tools(row) if name not in self._catalog.tools]
+        if lacking:
+            several = len(lacking) > 1
+            names = ", ".join(f"`{name}`" for name in lacking[:_MAX_NAMES])
+            msg = (
+                f"run {row.run_id!r} has the tool{'s' if several else ''} {names}, which "
+                f"{'are' if several else 'is'} not loaded: pass the tools of the run again, with "
+                "tools= or toolsets= (`--tools` or `--toolset`)"
+            )
+            raise UsageError(msg)
 
     async def for_retry(self, run_id: str, allowed_tools: AllowList | None) -> Program:
         """Build a recorded program as a new run, with a warning about the earlier effects.

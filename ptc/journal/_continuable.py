@@ -8,6 +8,8 @@ from ._writes import run_number
 
 __all__ = ["archived_id", "archived_numbers", "require_replayable", "require_revisable"]
 
+_AGAIN = "run its script again (`ptc run`, or `Session.retry`)"
+
 
 def archived_id(run_id: str, revision: int) -> str:
     """Return the id of the archived record of a revision. No caller can choose such an id."""
@@ -31,7 +33,7 @@ def require_replayable(
     if status == "failed":
         msg = (
             f"run {run_id!r} has ended: failed. Its script would fail again in the same way; "
-            "correct it and pass it to `resume` as source="
+            "correct it and pass it to `resume` as source= (`--script FILE`)"
         )
         raise EndedRunError(msg)
     if status not in REPLAYABLE:
@@ -40,7 +42,7 @@ def require_replayable(
         msg = (
             f"run {run_id!r} was started {attempts} times without reaching its end or a pause "
             f"(max_attempts is {max_attempts}); find out what stops it, then raise max_attempts "
-            "of the session, or pass a corrected script to `resume` as source="
+            "of the session, or pass a corrected script to `resume` as source= (`--script FILE`)"
         )
         raise EndedRunError(msg)
 
@@ -59,9 +61,9 @@ def _require_current(run_id: str, rolled_back_ms: int | None) -> None:
         msg = f"{run_id!r} is revision {revision} of run {current!r}, which continued it; resume "
         raise EndedRunError(msg + f"{current!r}")
     if rolled_back_ms is not None:
-        msg = f"run {run_id!r} was rolled back; start a new run of its script with `retry`"
+        msg = f"run {run_id!r} was rolled back; {_AGAIN}"
         raise EndedRunError(msg)
 
 
 def _ended(run_id: str, status: str) -> str:
-    return f"run {run_id!r} has ended: {status}; start a new run of its script with `retry`"
+    return f"run {run_id!r} has ended: {status}; {_AGAIN}"

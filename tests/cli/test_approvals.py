@@ -217,6 +217,48 @@ async def test_ambiguous_and_unknown_ids_are_reported_with_the_candidates(tmp_pa
             await find_run(history, "a%")
 
 
+BANK = """
+from ptc import tool
+
+
+@tool(needs_approval=True)
+async def refund(cents: int) -> int:
+    \"\"\"Refund.\"\"\"
+    return cents
+"""
+
+
+def test_tool_of_the_run_that_is_not_loaded_is_named_with_its_option(
+    command: Any, script: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "bank.py").write_text(BANK)
+    source = script("async def run(ctx, inputs):\n    return await ctx.refund(5)\n")
+    assert command("run", source, "--tools", "bank.py", "--allow", "refund").status == 6
+    run_id = json.loads(command("approvals", "--json").out)[0]["run_id"]
+    approved = command("approve", run_id)
+    assert approved.err.splitlines()[-1] == f"next: ptc resume {run_id} --tools FILE"
+    refused = command("resume", run_id)
+    assert refused.status == 2
+    assert refused.err == (
+        f"Error: run {run_id!r} has the tool `refund`, which is not loaded: pass the tools of the "
+        "run again, with tools= or toolsets= (`--tools` or `--toolset`)\n"
+    )
+    unknown = command("resume", run_id, "--tools", "bank.py", "--allow", "refunds")
+    assert unknown.err.startswith("Error: --allow: there is no tool 'refunds'")
+    assert command("resume", run_id, "--tools", "bank.py").status == 0
+
+
+def test_hint_names_no_tools_that_the_configuration_loads(
+    command: Any, script: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "bank.py").write_text(BANK)
+    (tmp_path / "ptc.toml").write_text('tools = ["bank.py"]\n')
+    source = script("async def run(ctx, inputs):\n    return await ctx.refund(5)\n")
+    assert command("run", source).status == 6
+    run_id = json.loads(command("approvals", "--json").out)[0]["run_id"]
+    assert command("reject", run_id).err.splitlines()[-1] == f"next: ptc resume {run_id}"
+
+
 def test_decision_survives_a_resume_that_lacks_the_toolset(command: Any, paused: str) -> None:
     done = command("approve", paused, "--toolset", "no-such", "--resume")
     assert done.status == 2

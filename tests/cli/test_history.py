@@ -59,6 +59,17 @@ def test_command_that_continues_a_failed_run_with_effects_is_printed(capsys: Any
     assert capsys.readouterr().err == "next: correct the script, then ptc resume r --script FILE\n"
 
 
+def test_completed_run_that_is_resumed_names_the_command_that_runs_it_again(
+    command: Any, script: Any
+) -> None:
+    done = json.loads(command("run", script("def run(ctx, inputs): return 1"), "--json").out)
+    refused = command("resume", done["run_id"])
+    assert refused.err == (
+        f"Error: run {done['run_id']!r} has ended: completed; run its script again (`ptc run`, or "
+        "`Session.retry`)\n"
+    )
+
+
 @pytest.mark.slow
 def test_corrected_script_continues_a_failed_run(command: Any, script: Any) -> None:
     wrong = "async def run(ctx, inputs):\n    await ctx.touch('a')\n    return {}['n']\n"
@@ -69,7 +80,7 @@ def test_corrected_script_continues_a_failed_run(command: Any, script: Any) -> N
     run_id = failed["run_id"]
     refused = command("resume", run_id, "--toolset", "shelf")
     assert refused.status != 0
-    assert "pass it to `resume` as source=" in refused.err
+    assert "pass it to `resume` as source= (`--script FILE`)" in refused.err
     done = command("resume", run_id, "--script", script(fixed), "--toolset", "shelf")
     assert (done.status, json.loads(done.out)) == (0, 3), done.err
     assert "{}['n']" in command("show", f"{run_id[:8]}.1").out

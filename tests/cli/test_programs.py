@@ -125,7 +125,9 @@ def test_wrong_save_says_what_to_do(command: Any, run_id: str, script: Any) -> N
 def test_report_of_a_run_names_the_command_that_saves_it(command: Any, script: Any) -> None:
     done = command("run", script(ADD), *SHELF, "-v")
     assert "to make it a tool: ptc save " in done.err
-    assert " NAME --toolset shelf" in done.err
+    assert " NAME --toolset shelf --description TEXT\n" in done.err
+    documented = ADD.replace("return", '"Add."; return')
+    assert " NAME --toolset shelf\n" in command("run", script(documented), *SHELF, "-v").err
     for name, words in (("def run(ctx, inputs): return 1", ()), (ADD, ("--journal", ":memory:"))):
         quiet = command("run", script(name), *SHELF, "-v", *words)
         assert quiet.status == 0

@@ -64,7 +64,7 @@ Examples:
     help="done: it returned --value. failed: it had no effect. again: retry it, with the same "
     "idempotency key.",
 )
-@click.option("--value", metavar="JSON", default="null", help="Return value of a `done` call.")
+@click.option("--value", metavar="JSON", help="Return value of a `done` call, which needs it.")
 def settle(
     *,
     run: str,
@@ -73,19 +73,13 @@ def settle(
     comment: str,
     settings: Settings,
     outcome: Any,
-    value: str,
+    value: str | None,
 ) -> int:
     """Run the command; `_SETTLE_HELP` is its help text."""
-    from .._core import _json
-    from ..errors import UsageError
     from ._next_step import report_next_step, tools_option
     from ._terminal import standard_error
 
-    try:
-        data = _json.loads(value)
-    except ValueError as error:
-        msg = f"--value is not JSON: {error}"
-        raise UsageError(msg) from None
+    data = _read_value(outcome, value)
     history = open_history(settings, notifies=True)
     run_id = wait_for(find_run, history, run)
     wait_for(history.settle, run_id, call, outcome, value=data, by=by, comment=comment)
@@ -93,6 +87,28 @@ def settle(
     report_next_step(standard_error(), run_id, wait_for(history.pending, run_id), more=more)
     wait_for(history.close)
     return COMPLETED
+
+
+def _read_value(outcome: str, value: str | None) -> Any:
+    """Return the value of a call that is done. Raises `UsageError` if it is missing or no JSON."""
+    from .._core import _json
+    from ..errors import UsageError
+
+    if outcome != "done":
+        if value is not None:
+            raise UsageError("--value belongs to --outcome done")
+        return None
+    if value is None:
+        # Null by default would be a wrong value of most tools, and the script would receive it.
+        msg = (
+            "--outcome done needs --value JSON, the return value of the call; write --value null "
+            "if its tool returns nothing"
+        )
+        raise UsageError(msg)
+    try:
+        return _json.loads(value)
+    except ValueError as error:
+        raise UsageError(f"--value is not JSON: {error}") from None
 
 
 _RESUME_HELP = """Resume RUN, which is paused, was interrupted or was stopped by a limit.

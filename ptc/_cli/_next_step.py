@@ -126,7 +126,7 @@ def _commands(
             reject = f"ptc reject {which}{_repeated('reject', known)} --reason TEXT{end}"
             lines.append(f"  or: {reject}")
         else:
-            outcomes = "(done|failed|again)"
+            outcomes = "(done --value JSON|failed|again)"
             settle = _repeated("settle", known)
             lines.append(f"next: ptc settle {which}{settle} --outcome {outcomes}")
             if not queued:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from .._records._result import PendingCall
 from ..errors import UsageError
 from ..journal._journal import DecisionRow, RunRecord
 
-__all__ = ["describe_action", "describe_decision", "find_edits", "validate_decider"]
+__all__ = [
+    "describe_action",
+    "describe_decision",
+    "describe_other_decision",
+    "find_edits",
+    "validate_decider",
+]
 
 _NAME_CHARS = 200
 _DONE = {
@@ -25,6 +32,20 @@ def describe_decision(run_id: str, decision: DecisionRow) -> str:
     return (
         f"run {run_id!r}: call {decision.path} was {describe_action(decision)} at {when}; "
         "decisions are final"
+    )
+
+
+def describe_other_decision(run_id: str, call: PendingCall) -> str:
+    """Describe the decision that a pending call needs to somebody who makes one of another kind."""
+    if call.kind == "unknown":
+        return (
+            f"run {run_id!r}: call {call.call} ({call.tool}) was interrupted and its outcome is "
+            "unknown. Check whether it took effect, and record its outcome: `settle` (`ptc settle "
+            f"{run_id} {call.call} --outcome ...`)"
+        )
+    return (
+        f"run {run_id!r}: call {call.call} ({call.tool}) has not started and awaits approval: "
+        f"`approve` or `reject` it (`ptc approve {run_id} {call.call}`)"
     )
 
 

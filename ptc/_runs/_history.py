@@ -25,7 +25,7 @@ from ..journal._journal import DecisionRow, EventRow, Journal, PendingKind, RunR
 from ..journal._lease import Lease
 from ..journal._run_lists import RunPage
 from ..journal._viewers import Viewers
-from ._decided import describe_decision, validate_decider
+from ._decided import describe_decision, describe_other_decision, validate_decider
 from ._edit import validate_edit
 from ._effect_warnings import EffectWarnings
 from ._lazy_journal import JournalSource, LazyJournal
@@ -450,6 +450,9 @@ class History:
         matches = [p for p in candidates if call is None or p.call == call]
         if not matches and decided:
             raise UsageError(describe_decision(run_id, max(decided, key=lambda v: v.at_ms)))
+        others = (p for p in self._undecided(recorded) if call in (None, p.call))
+        if not matches and (other := next(others, None)) is not None:
+            raise UsageError(describe_other_decision(run_id, other))
         if len(matches) != 1:
             names = ", ".join(f"{p.call} ({p.tool})" for p in candidates) or "none"
             several = len(matches) > 1

@@ -203,7 +203,7 @@ def pending_notification(call: PendingCall, tool: Tool | None) -> Notification:
         "line": call.line,
         "expires_ms": call.expires_ms,
         "next": f"ptc {command} {call.run_id} {call.call}"
-        + (" --resume" if command == "approve" else " --outcome done|failed|again"),
+        + (" --resume" if command == "approve" else " --outcome (done --value JSON|failed|again)"),
     }
     return _notification("pending", call, data)
 

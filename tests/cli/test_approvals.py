@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from ptc import Session
+from ptc import Session, ToolContext, tool
 from ptc._cli._run_ids import find_run
 from ptc._runs._history import History
 from ptc._runs._lazy_journal import LazyJournal
@@ -132,8 +134,6 @@ def test_expired_request_is_shown_as_expired(command: Any, script: Any) -> None:
 async def test_expiry_is_recorded_with_the_request_and_does_not_start_again(
     tmp_path: Path,
 ) -> None:
-    from ptc import tool
-
     @tool(needs_approval=True)
     async def gate(n: int) -> int:
         """Ask."""
@@ -189,7 +189,7 @@ def test_run_ids_may_be_abbreviated_by_every_command(
     ):
         done = command(*arguments)
         assert done.status == 0, (arguments, done.err)
-    done = command("settle", short, "--outcome", "done")
+    done = command("settle", short, "--outcome", "again")
     assert (done.status, paused in done.err) == (2, True), "the run was found, and has none"
 
 
@@ -215,6 +215,64 @@ async def test_ambiguous_and_unknown_ids_are_reported_with_the_candidates(tmp_pa
             await find_run(history, "zzz")
         with pytest.raises(UsageError, match="run_id must be"):
             await find_run(history, "a%")
+
+
+@pytest.fixture
+async def interrupted(tmp_path: Path) -> str:
+    """A run with a call whose outcome is unknown."""
+    started = anyio.Event()
+
+    @tool(side_effect=True)
+    async def wire(cents: int, context: ToolContext) -> int:
+        """Pay, without an end."""
+        started.set()
+        await anyio.sleep_forever()
+        return cents
+
+    source = "async def run(ctx, inputs):\n    return await ctx.wire(5)\n"
+    async with Session(tmp_path, tools=[wire], toolsets=(), workers=1) as session:
+        options = {"source": source, "allowed_tools": ["wire"], "run_id": "r"}
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(session.program, **options))
+            await started.wait()
+            group.cancel_scope.cancel()
+        assert (await session.resume("r")).status == "paused"
+    return "r"
+
+
+@pytest.mark.anyio
+async def test_decision_of_the_wrong_kind_names_the_command_for_the_call(
+    command: Any, interrupted: str
+) -> None:
+    refused = command("approve", interrupted)
+    assert refused.err == (
+        "Error: run 'r': call 1 (wire) was interrupted and its outcome is unknown. Check whether "
+        "it took effect, and record its outcome: `settle` (`ptc settle r 1 --outcome ...`)\n"
+    )
+
+
+def test_settle_of_a_call_that_awaits_approval_names_approve(command: Any, paused: str) -> None:
+    refused = command("settle", paused, "--outcome", "again")
+    assert refused.err == (
+        f"Error: run {paused!r}: call 1 (pay) has not started and awaits approval: `approve` or "
+        f"`reject` it (`ptc approve {paused} 1`)\n"
+    )
+
+
+@pytest.mark.anyio
+async def test_settle_requires_the_value_of_a_call_that_is_done(
+    command: Any, interrupted: str
+) -> None:
+    without = command("settle", interrupted, "--outcome", "done")
+    assert (without.status, without.err) == (
+        2,
+        "Error: --outcome done needs --value JSON, the return value of the call; write --value "
+        "null if its tool returns nothing\n",
+    )
+    other = command("settle", interrupted, "--outcome", "again", "--value", "5")
+    assert (other.status, other.err) == (2, "Error: --value belongs to --outcome done\n")
+    done = command("settle", interrupted, "--outcome", "done", "--value", "5")
+    assert (done.status, done.err) == (0, "next: ptc resume r --tools FILE\n")
 
 
 BANK = """

@@ -110,11 +110,7 @@ def command(
             options += ["--preview-chars", str(preview_chars)]
         standard_output().line(json.dumps(_config(session.root, options)))
         return
-    try:
-        require_sdk()
-    except ptc.SetupError as error:
-        click.echo(str(error), err=True)
-        ctx.exit(2)
+    require_sdk()
     # The SDK uses the configured logging; plain lines on stderr avoid tracebacks drawn by rich.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="ptc mcp: %(message)s")
     if http is not None:

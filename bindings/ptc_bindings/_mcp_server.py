@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["create_server", "require_sdk", "serve"]
 
-NEEDS_SDK = "ptc mcp needs the MCP SDK: pip install 'ptc-host[mcp]'"
-
 _STATE_SECONDS = 7 * 86_400.0
 """Time that a user may take to answer a form; the run itself waits longer."""
 
@@ -167,7 +165,7 @@ def require_sdk() -> None:
     """Raise `SetupError` if the SDK is missing, or older than 2.0, which has no `mcp_types`."""
     for name in ("mcp", "mcp_types"):
         if importlib.util.find_spec(name) is None:
-            raise ptc.SetupError(NEEDS_SDK)
+            raise ptc.SetupError("MCP needs its SDK: pip install 'ptc-host[mcp]'")
 
 
 class _Handlers:

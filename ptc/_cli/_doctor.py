@@ -201,13 +201,13 @@ def _toolsets() -> list[dict[str, Any]]:
 
 def _commands() -> list[dict[str, Any]]:
     from ..errors import SetupError
-    from ._plugins import load_plugin, plugin_names
+    from ._plugins import find_missing_extra, load_plugin, plugin_names
 
     rows: list[dict[str, Any]] = []
     for name in plugin_names():
         try:
             load_plugin(name)
-            rows.append({"name": name, "error": None})
+            rows.append({"name": name, "error": find_missing_extra(name)})
         except SetupError as error:
             rows.append({"name": name, "error": str(error)})
     return rows

@@ -11,13 +11,14 @@ only when its command is used or listed.
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+import re
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 
 import click
 
 from ..errors import SetupError
 
-__all__ = ["load_plugin", "plugin_names"]
+__all__ = ["find_missing_extra", "load_plugin", "plugin_names"]
 
 _GROUP = "ptc.commands"
 
@@ -47,6 +48,27 @@ def load_plugin(name: str) -> click.Command:
         msg = f"ptc {name}: {entry.value} of {_package(entry)} must be a click.Command, not {kind}"
         raise SetupError(msg)
     return command
+
+
+def find_missing_extra(name: str) -> str | None:
+    """Return the error of a command whose package has an extra of its name that is not installed.
+
+    Such a command may import the extra only when it is used, so that it can be loaded.
+    """
+    entry = next(iter(entry_points(group=_GROUP, name=name)))
+    for requirement in (entry.dist.requires if entry.dist is not None else None) or ():
+        found = re.match(rf"([\w.-]+)[^;]*;.*\bextra == ['\"]{re.escape(name)}['\"]", requirement)
+        if found is not None and not _is_installed(found[1]):
+            return _explain_missing_module(entry, "")
+    return None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def _explain_missing_module(entry: EntryPoint, module: str) -> str:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from ..errors import UsageError
+from ..errors import SetupError, UsageError
 from ._settings import Telemetry, TelemetryOption
 
 __all__ = ["export_from_environment"]
@@ -31,7 +31,8 @@ def export_from_environment() -> TelemetryOption:
     """Configure the global providers to export by OTLP over HTTP, once, and return the option.
 
     Raises:
-        UsageError: If the extra is missing, or a variable names another exporter.
+        SetupError: If the extra is missing.
+        UsageError: If a variable names another exporter.
     """
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
@@ -40,7 +41,7 @@ def export_from_environment() -> TelemetryOption:
             _configure()
         except ImportError as error:
             msg = f"telemetry needs {error.name}, which is not installed"
-            raise UsageError(f"{msg}; install the extra: pip install 'ptc-host[otel]'") from None
+            raise SetupError(f"{msg}; install the extra: pip install 'ptc-host[otel]'") from None
         content = os.environ.get(_CONTENT, "").strip().lower()
         _done.append(Telemetry(content=content not in ("", "false", "no_content")))
     return _done[0]

@@ -314,10 +314,11 @@ def test_invalid_mcp_option_is_refused_before_anything_starts(
     assert message in str(result.exception)
 
 
-def test_missing_sdk_error_names_the_package_to_install(root: Path) -> None:
+@pytest.mark.parametrize("arguments", [["mcp"], ["tools", "--mcp-server", "a=b"]])
+def test_missing_sdk_error_names_the_package_to_install(root: Path, arguments: list[str]) -> None:
     # None in `sys.modules` is how the import system is told that a package is not there.
     hide = "import sys; sys.modules['mcp'] = sys.modules['mcp_types'] = None; "
-    start = "import ptc._cli; sys.argv = ['ptc', 'mcp', '--root', '.']; ptc._cli.main()"
+    start = f"import ptc._cli; sys.argv = ['ptc', *{arguments}]; ptc._cli.main()"
     done = subprocess.run(  # our own interpreter
         [sys.executable, "-c", hide + start],
         cwd=root,
@@ -327,8 +328,8 @@ def test_missing_sdk_error_names_the_package_to_install(root: Path) -> None:
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == 2
-    assert done.stderr == "ptc mcp needs the MCP SDK: pip install 'ptc-host[mcp]'\n"
+    assert done.returncode == 5
+    assert done.stderr == "Error: MCP needs its SDK: pip install 'ptc-host[mcp]'\n"
     assert done.stdout == ""
 
 

@@ -137,6 +137,7 @@ broken = ptc_cli_broken:toolset
 [ptc.commands]
 greet = ptc_cli_shelf:greet
 lacks = ptc_cli_lacks:command
+partial = ptc_cli_shelf:greet
 broken = ptc_cli_broken:command
 absent = ptc_cli_absent:command
 number = ptc_cli_shelf:not_a_command
@@ -179,6 +180,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     info.mkdir()
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: ptc-cli-shelf\nVersion: 1.0\nProvides-Extra: lacks\n"
+        "Provides-Extra: partial\nRequires-Dist: click; extra == 'partial'\n"
+        "Requires-Dist: no-such-package-at-all>=1; extra == 'partial'\n"
     )
     (info / "entry_points.txt").write_text(ENTRY_POINTS)
     return folder

@@ -125,6 +125,8 @@ def test_doctor_probes_both_levels_and_runs_a_script_at_each(command: Any) -> No
     commands = {row["name"]: row["error"] for row in findings["commands"]}
     assert commands["greet"] is None
     assert commands["lacks"] == "ptc lacks needs: pip install 'ptc-cli-shelf[lacks]'"
+    # It imports the packages of its extra when it is used.
+    assert commands["partial"] == "ptc partial needs: pip install 'ptc-cli-shelf[partial]'"
 
 
 def test_doctor_prints_text_by_default(command: Any) -> None:

@@ -134,6 +134,24 @@ def test_unreachable_collector_changes_no_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_missing_extra_is_reported_as_a_missing_requirement(tmp_path: Path) -> None:
+    hide = "import sys; sys.modules['opentelemetry'] = None; "
+    start = "from ptc._cli._group import run_command_line as run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", hide + start, "run", "-", "--root", str(tmp_path), "--otel"],
+        input=SCRIPT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr == (
+        "Error: telemetry needs opentelemetry, which is not installed; install the extra: "
+        "pip install 'ptc-host[otel]'\n"
+    )
+
+
 def test_nothing_is_exported_without_the_option(tmp_path: Path) -> None:
     with collector() as server:
         done = run(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=server.url)

@@ -11,11 +11,13 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from threading import Event as ThreadEvent
+from threading import current_thread
 from typing import Any, Protocol
 
 import anyio
 import anyio.to_thread
 
+from .._core._threads import TOOL_THREAD
 from ..errors import ToolError
 
 __all__ = ["THREAD_GRACE_SECONDS", "cancellation_in", "run_function"]
@@ -32,15 +34,23 @@ class Cancellable(Protocol):
     """False if the call was cancelled before its thread started: the function is never called."""
 
 
-async def run_function(function: Callable[[], Any], call: Cancellable, *, is_async: bool) -> Any:
+async def run_function(
+    function: Callable[[], Any], call: Cancellable, *, is_async: bool, name: str = "function"
+) -> Any:
     """Return the value of `function`; await it if it is awaitable.
+
+    Args:
+        function: Function of a tool, without parameters.
+        call: Its call.
+        is_async: True: call it in the event loop. False: in a thread.
+        name: Name of the tool, for the thread.
 
     Raises:
         ToolError: ``internal`` if it tried to end the process, or awaited a cancelled task.
         Exception: The function's own; the only one of a group.
     """
     try:
-        value = function() if is_async else await _in_thread(function, call)
+        value = function() if is_async else await _in_thread(function, call, name)
         return await value if is_async or inspect.isawaitable(value) else value
     except BaseExceptionGroup as group:
         ended = cancellation_in(group)
@@ -114,12 +124,14 @@ def _is_cancelled() -> bool:
     return cancelling or anyio.current_effective_deadline() == float("-inf")
 
 
-async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
+async def _in_thread(function: Callable[[], Any], call: Cancellable, name: str) -> Any:
     """Run a plain function in a thread; when cancelled, wait a moment for its end."""
     started, finished = ThreadEvent(), ThreadEvent()
 
     def work() -> Any:
         started.set()
+        thread = current_thread()
+        thread_name, thread.name = thread.name, f"{TOOL_THREAD}{name}"
         try:
             # Either this sees the cancellation, or the canceller sees `started`.
             # In a tuple: trio accepts no awaitable from a thread.
@@ -128,6 +140,7 @@ async def _in_thread(function: Callable[[], Any], call: Cancellable) -> Any:
             # Thrown into the coroutines that wait here, it would close them.
             raise _stopped(error) from error
         finally:
+            thread.name = thread_name
             finished.set()
 
     try:

@@ -263,7 +263,7 @@ class Execution:
             bound = partial(tool.function, own, **extra)
         token, usage = ambient_call.set(services), usage_of_call.set(call.add_usage)
         try:
-            value = await run_function(bound, services, is_async=tool.is_async)
+            value = await run_function(bound, services, is_async=tool.is_async, name=tool.name)
         finally:
             ambient_call.reset(token)
             usage_of_call.reset(usage)

@@ -29,6 +29,10 @@ def main() -> None:
         # No command had installed its handler: nothing was started, so nothing is reported.
         sys.stderr.write("interrupted\n")
         status = 130
+    if "threading" in sys.modules:
+        from ._tool_threads import wait_for_tools
+
+        wait_for_tools(status)
     gc.freeze()
     sys.exit(status)
 

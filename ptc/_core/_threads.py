@@ -8,7 +8,10 @@ from typing import Generic, TypeVar
 
 from ._reactor import Signal
 
-__all__ = ["complete_in_thread"]
+__all__ = ["TOOL_THREAD", "complete_in_thread"]
+
+TOOL_THREAD = "ptc tool "
+"""Start of the name of a thread that executes a tool's function; the name of the tool follows."""
 
 _T = TypeVar("_T")
 

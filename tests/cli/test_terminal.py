@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,47 @@ def test_ctrl_c_interrupts_the_run_and_leaves_no_process(
     assert "cancelled in " in screen
     assert "interrupted after 2 tool calls" in screen
     assert "Traceback" not in screen
+
+
+BLOCKING = """
+import ptc
+
+
+@ptc.tool
+def block() -> str:
+    \"\"\"Wait for a writer.\"\"\"
+    print("begun", flush=True)
+    with open("pipe") as pipe:
+        return pipe.read()
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "call"])
+def test_second_ctrl_c_abandons_a_tool_that_blocks(
+    terminal: Any, tmp_path: Path, command: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "tools.py").write_text(BLOCKING)
+    (tmp_path / "script.py").write_text("async def run(ctx, inputs):\n    await ctx.block()\n")
+    shown = terminal(command, "script.py" if command == "run" else "block", "--tools", "tools.py")
+    shown.read_until(b"begun")
+    shown.press(b"\x03")
+    shown.read_until(b"waiting for block; Ctrl-C again to abandon it")
+    shown.press(b"\x03")
+    assert shown.end() == 130
+    assert "Traceback" not in "\n".join(shown.screen())
+
+
+def test_interrupted_command_ends_with_the_tool_that_blocks(terminal: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "tools.py").write_text(BLOCKING)
+    shown = terminal("call", "block", "--tools", "tools.py")
+    shown.read_until(b"begun")
+    shown.press(b"\x03")
+    shown.read_until(b"waiting for block")
+    (tmp_path / "pipe").write_text("late")
+    assert shown.end() == 130
+    assert "Traceback" not in "\n".join(shown.screen())
 
 
 def test_script_output_cannot_control_the_terminal(terminal: Any, tmp_path: Path) -> None:

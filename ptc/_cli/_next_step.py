@@ -13,6 +13,7 @@ from ..journal._address import redact_address
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .._config._keys import Key
     from .._config._settings import Settings
     from .._records._result import PendingCall, RunResult
     from ..journal._journal import RunRow
@@ -100,8 +101,19 @@ def report_next_page(stream: Stream, cursor: str) -> None:
 
 
 def report_correction(stream: Stream, result: RunResult) -> None:
-    """Write the command that continues a failed run with effects by a corrected script."""
-    if any(warning.code == "effects_made" for warning in result.warnings):
+    """Write the command that continues a run with a higher limit or a corrected script.
+
+    The second only after a failure with effects, which a new run could repeat.
+    """
+    from .._config._keys import KEYS
+
+    breach = None if result.error is None else result.error.breach
+    key = None if breach is None else KEYS.get(f"limits.{breach.limit}")
+    if key is not None and result.status in ("timed_out", "limit_exceeded"):
+        options = _repeated("resume", without=key)
+        raised = f"{key.flag} N" if key.option else f"{key.flag}=N"
+        stream.line(f"next: ptc resume {result.run_id}{options} {raised}")
+    elif any(warning.code == "effects_made" for warning in result.warnings):
         options = _repeated("resume")
         stream.line(
             f"next: correct the script, then ptc resume {result.run_id}{options} --script FILE"
@@ -138,12 +150,13 @@ def _commands(
     return lines
 
 
-def _repeated(name: str, wanted: set[str] | None = None) -> str:
+def _repeated(name: str, wanted: set[str] | None = None, without: Key | None = None) -> str:
     """Return the options of this command line that the command `name` needs to find the run.
 
     Args:
         name: The command.
         wanted: Options to repeat; None: all that both commands have.
+        without: Setting that is not repeated, since the command gets another value.
     """
     context = click.get_current_context(silent=True)
     group = context.parent.command if context is not None and context.parent is not None else None
@@ -156,12 +169,14 @@ def _repeated(name: str, wanted: set[str] | None = None) -> str:
     words: list[str] = []
     for option in context.command.params:
         if isinstance(option, click.Option) and known & set(option.opts) - _REPEATED:
-            words += _words(context, option)
+            words += _words(context, option, without)
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def _words(context: click.Context, option: click.Option) -> list[str]:
+def _words(context: click.Context, option: click.Option, without: Key | None) -> list[str]:
     name = option.name or ""
+    if without is not None and without.option in option.opts:
+        return []
     if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
         return []
     # A wrapper may have taken the value out of the parameters that the command receives.
@@ -169,5 +184,7 @@ def _words(context: click.Context, option: click.Option) -> list[str]:
     if isinstance(value, bool):
         return [option.opts[0] if value else option.secondary_opts[0]]
     values = value if isinstance(value, list | tuple) else [value]
+    if without is not None and "--set" in option.opts:
+        values = [each for each in values if each.partition("=")[0] != without.name]
     # The address of a journal can have a password.
     return [word for each in values for word in (option.opts[0], redact_address(str(each)))]

@@ -46,7 +46,10 @@ def open_history(settings: Settings, *, notifies: bool = False) -> History:
     if journal is not None:
         if not is_address(journal) and not Path(journal).is_file():
             subject = settings.by_name["journal"].subject
-            raise UsageError(f"there is no journal {str(journal)!r}; check the path of {subject}")
+            problem = f"there is no journal {str(journal)!r}; check the path of {subject}"
+            if Path(journal).is_dir():
+                problem = f"{subject} {str(journal)!r} is a folder; name the file in it"
+            raise UsageError(problem)
         return History(LazyJournal(journal), approvals_expire_ms=expiry, webhook=webhook)
     folder = settings.root.resolve()
     path, former = journal_of(folder), former_journal(folder)

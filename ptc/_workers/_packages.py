@@ -39,6 +39,7 @@ def require_packages(names: Iterable[str], engine: str) -> None:
                 raise UsageError(f"{msg}; it is installed for engine='process'")
             raise UsageError(f"{msg}{nearest(top, sorted(GUEST_PACKAGES))}; leave it out")
         if engine != "wasm" and not here and not (engine == "auto" and in_guest):
-            msg = f"packages: {top!r} is not installed in this Python{nearest(top, _KNOWN)}"
+            near = "" if top in _KNOWN else nearest(top, _KNOWN)
+            msg = f"packages: {top!r} is not installed in this Python{near}"
             other = ", use engine='wasm', which has it," if in_guest else ","
             raise UsageError(f"{msg}; install it (pip install {top}){other} or leave it out")

@@ -88,6 +88,11 @@ class ProviderAsModel:
                     'for example "openai:gpt-5" or "anthropic:claude-sonnet-4-5"'
                 )
                 raise UsageError(msg) from None
+            # pydantic-ai's own text is for its users: it names classes of its providers.
+            key = re.search(r"Set the `(\w+)` environment variable", str(error))
+            if key is not None:
+                msg = f"model {source!r} needs a key: set {key[1]} in the environment"
+                raise SetupError(msg) from None
             msg = f"model {source!r} cannot be used here: {error}"
             raise SetupError(msg) from None
         except ImportError as error:

@@ -70,6 +70,27 @@ def test_completed_run_that_is_resumed_names_the_command_that_runs_it_again(
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "shown"),
+    [
+        (("--max-tool-calls", "1"), "--max-tool-calls N"),
+        (("--set", "limits.max_tool_calls=1"), "--max-tool-calls N"),
+        (("--set", "limits.max_emits=1"), "--set limits.max_emits=N"),
+    ],
+)
+def test_run_over_a_limit_names_the_command_that_continues_it(
+    command: Any, script: Any, option: tuple[str, str], shown: str
+) -> None:
+    source = "async def run(ctx, inputs):\n    for n in range(2):\n        await ctx.add(n)\n"
+    done = command("run", script(f"{source}        ctx.emit(n)\n"), "--toolset", "shelf", *option)
+    assert done.status == 3, done.err
+    run_id = json.loads(command("runs", "--json").out)["runs"][0]["run_id"]
+    words = f"next: ptc resume {run_id} --toolset shelf {shown}"
+    assert done.err.splitlines()[-1] == words
+    again = command(*shlex.split(words.removeprefix("next: ptc ").replace("N", "9")))
+    assert again.status == 0, again.err
+
+
 @pytest.mark.slow
 def test_corrected_script_continues_a_failed_run(command: Any, script: Any) -> None:
     wrong = "async def run(ctx, inputs):\n    await ctx.touch('a')\n    return {}['n']\n"
@@ -159,6 +180,14 @@ def test_unknown_run_and_missing_journal_are_reported(
     done = command("runs", "--root", str(empty))
     assert done.status == 2
     assert "there is no journal" in done.err
+
+
+def test_journal_that_is_a_folder_is_reported_as_one(command: Any, tmp_path: Path) -> None:
+    done = command("runs", "--journal", str(tmp_path))
+    assert (done.status, done.err) == (
+        2,
+        f"Error: --journal {str(tmp_path)!r} is a folder; name the file in it\n",
+    )
 
 
 def test_forget_deletes_old_runs_but_not_paused_ones(

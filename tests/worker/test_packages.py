@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ptc import BlockingSession, RunResult, Session, SetupError, UsageError
+from ptc._workers._packages import require_packages
 
 pytestmark = [
     pytest.mark.anyio,
@@ -170,6 +171,12 @@ WRONG: dict[str, tuple[object, str]] = {
     "ptc itself": (["ptc"], "not installed"),
     "no text": ([1], "is not the name of a module"),
 }
+
+
+def test_missing_package_is_not_suggested_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ptc._workers._packages.on_host", lambda name: False)
+    with pytest.raises(UsageError, match=r"'numpy' is not installed in this Python; install it"):
+        require_packages(["numpy"], "process")
 
 
 @pytest.mark.parametrize("name", list(WRONG))

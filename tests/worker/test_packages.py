@@ -231,6 +231,44 @@ async def test_offered_package_hides_foreign_modules_and_private_names(
         assert (await session.program(source=source)).value == [4, 9, False, False, False]
 
 
+async def test_package_may_find_its_files_by_paths_while_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folders.py").write_text(
+        "from pathlib import Path\n"
+        "here = Path(__file__).resolve()\n"
+        "names = sorted(path.name for path in here.parent.glob('f*.py'))\n"
+        "text = here.read_text()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = "import folders\n[folders.names, len(folders.text) > 0]"
+    async with Session(tmp_path, toolsets=(), packages=["folders"], workers=1) as session:
+        assert (await session.program(source=source)).value == [["folders.py"], True]
+
+
+async def test_path_of_a_package_leads_to_no_module_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folders.py").write_text(
+        "from pathlib import Path\n"
+        "here = Path(__file__).resolve()\n"
+        "def reads():\n"
+        "    held = [getattr(kind, name, None) for kind in type(here).__mro__\n"
+        "            for name in ('_flavour', 'parser', 'pathmod')]\n"
+        "    globber = getattr(type(here), '_globber', None)\n"
+        "    return [any(hasattr(each, 'os') for each in held),\n"
+        "            hasattr(globber, 'scandir') or hasattr(globber, 'lstat')]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    source = "import folders\nfound = folders.reads()\nfound"
+    async with Session(tmp_path, toolsets=(), packages=["folders"], workers=1) as session:
+        assert (await session.program(source=source)).value == [False, False]
+        reads = "import folders\nfolders.here.read_text()"
+        result = await session.program(source=reads)
+    assert result.error is not None
+    assert result.error.type in {"FileNotFoundError", "AttributeError"}
+
+
 @pytest.mark.slow
 def test_the_command_line_offers_packages(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text("import numpy as np\nnp.arange(3)\n")

@@ -281,7 +281,7 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     """Build every facade, once, in the zygote.
 
     It makes the process a worker: dates follow `clock`, local time is UTC, `Enum(...)` checks
-    names. Call it in no other process.
+    names. Call it in no other process, and `seal` once all imports are done.
 
     Args:
         clock: Read by every function that returns the time; the runtime sets its fields.
@@ -332,7 +332,6 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
         "urandom": rng.randbytes,
     }
     members["statistics"] |= _random_members(rng)
-    _text.confine_paths()  # last: reading time zones needs paths
     return _assemble(members)
 
 

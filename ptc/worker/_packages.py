@@ -23,7 +23,7 @@ from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
 from ._charts import Charts, importing_charts
-from ._introspection import replace_signatures
+from ._introspection import ModuleView, replace_signatures
 from ._modules._facade import make_module
 
 __all__ = ["PackageError", "Packages", "close_files"]
@@ -196,7 +196,10 @@ def _is_public(name: str) -> bool:
 
 
 def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
-    """Make a facade for each module, submodules first, so that ``np.linalg`` is one, too."""
+    """Make a facade for each module, submodules first, so that ``np.linalg`` is one, too.
+
+    A view stands for a foreign module, such as the `os` of `matplotlib.font_manager`.
+    """
     made: dict[str, object] = {}
     # Last of its level, since it shows `matplotlib.style`.
     order = sorted(loaded, key=lambda name: (-name.count("."), name == "matplotlib.pyplot"))
@@ -206,7 +209,7 @@ def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
             for key, value in vars(loaded[name]).items()
             if key.isidentifier()
             and (not key.startswith("_") or key == "__version__")
-            and not isinstance(value, property)
+            and not isinstance(value, property | ModuleView)
             and (not isinstance(value, types.ModuleType) or value.__name__ in made)
         }
         for below, facade in made.items():

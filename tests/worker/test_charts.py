@@ -131,6 +131,15 @@ def test_one_name_brings_the_packages_it_needs(monkeypatch: pytest.MonkeyPatch) 
     assert validate_packages(["pandas", "numpy"]) == ("numpy", "pandas")
 
 
+@needs_charts
+@pytest.mark.parametrize("name", ["font_manager.os", "font_manager.ft2font"])
+async def test_module_that_a_worker_replaces_is_not_shown(session: Session, name: str) -> None:
+    result = await session.program(source=f"import matplotlib\nmatplotlib.{name}")
+    assert result.error is not None
+    assert result.error.type == "AttributeError"
+    assert "has no attribute" in result.error.message
+
+
 async def test_refused_import_names_the_option(tmp_path: Path) -> None:
     async with Session(tmp_path, toolsets=(), workers=1) as plain:
         result = await plain.program(source="import pandas as pd\npd.DataFrame()")

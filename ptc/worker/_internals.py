@@ -40,6 +40,7 @@ __all__ = [
     "frame_back",
     "frame_code",
     "frame_globals",
+    "frame_lasti",
     "frame_lineno",
     "frame_locals",
     "globals_of",
@@ -69,6 +70,7 @@ builtin_owner: Final = _reader(types.BuiltinFunctionType, "__self__")
 frame_back: Final = _reader(types.FrameType, "f_back")
 frame_code: Final = _reader(types.FrameType, "f_code")
 frame_globals: Final = _reader(types.FrameType, "f_globals")
+frame_lasti: Final = _reader(types.FrameType, "f_lasti")
 frame_lineno: Final = _reader(types.FrameType, "f_lineno")
 frame_locals: Final = _reader(types.FrameType, "f_locals")
 traceback_frame: Final = _reader(types.TracebackType, "tb_frame")

@@ -1,6 +1,7 @@
-"""Signatures for the code of packages, which a worker could not read otherwise.
+"""Signatures and warnings for the code of packages, which a worker would lack otherwise.
 
-`inspect` reads the code of a function, which is removed before scripts run (`_internals`).
+`inspect` reads the code of a function, which is removed before scripts run (`_internals`), and the
+library's warnings are silent in a worker, since they would go to its standard error.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Collection
+import warnings
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ._internals import bound_function
+from ._modules._warnings import warnings_members
 from ._signatures import signature_of
 
-__all__ = ["ModuleView", "replace_signatures"]
+__all__ = ["ModuleView", "replace_signatures", "replace_warnings"]
 
 
 class ModuleView:
@@ -30,15 +33,49 @@ class ModuleView:
 
 
 def replace_signatures(packages: Collection[str]) -> None:
-    """Let the modules of `packages` read signatures; call it when they are imported."""
-    view = ModuleView(inspect, signature=_signature, getfullargspec=_argument_names)
+    """Let the modules of `packages` read signatures; call it when they are imported.
+
+    They find no frames, which `inspect.currentframe` documents for other interpreters.
+    """
+    view = ModuleView(
+        inspect,
+        signature=_signature,
+        getfullargspec=_argument_names,
+        currentframe=lambda: None,
+        stack=lambda *_: [],
+    )
+    for names in _namespaces(packages):
+        if names.get("inspect") is inspect:
+            names["inspect"] = view
+        if names.get("signature") is inspect.signature:
+            names["signature"] = _signature
+
+
+def replace_warnings(packages: Collection[str]) -> None:
+    """Let the modules of `packages` warn as the script does; call it when they are imported.
+
+    A warning then has the line of the script, and obeys the filters of the script.
+    """
+    members = warnings_members()
+    issue = members["warn"]
+
+    def warn(message: Any, category: Any = None, *_: Any, **__: Any) -> None:
+        """Attribute the warning to the innermost line of the script: packages have no frames."""
+        issue(message, category)
+
+    members["warn"] = warn
+    view = ModuleView(warnings, **members)
+    for names in _namespaces(packages):
+        if names.get("warnings") is warnings:
+            names["warnings"] = view
+        if names.get("warn") is warnings.warn:
+            names["warn"] = warn
+
+
+def _namespaces(packages: Collection[str]) -> Iterator[dict[str, Any]]:
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in packages:
-            names = vars(module)
-            if names.get("inspect") is inspect:
-                names["inspect"] = view
-            if names.get("signature") is inspect.signature:
-                names["signature"] = _signature
+        if name.partition(".")[0] in packages and isinstance(module, types.ModuleType):
+            yield vars(module)
 
 
 _known: dict[tuple[object, bool], inspect.Signature] = {}

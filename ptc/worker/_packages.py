@@ -23,8 +23,9 @@ from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
 from ._charts import Charts, importing_charts
-from ._introspection import ModuleView, replace_signatures
+from ._introspection import ModuleView, replace_signatures, replace_warnings
 from ._modules._facade import make_module
+from ._pandas import adapt_pandas
 
 __all__ = ["PackageError", "Packages", "close_files"]
 
@@ -42,10 +43,13 @@ _SETTINGS: Final = {
 }  # fmt: skip
 
 # Submodules that a package imports on first use. A name with a final dot is a folder of them.
-_THREADED: Final = frozenset({"pyarrow"})
-"""Packages that pandas loads if they are installed, and that start threads then."""
+_HIDDEN: Final = frozenset({"numexpr", "pyarrow"})
+"""Packages that pandas loads if they are installed. pyarrow starts threads then; numexpr, too, and
+it compiles the text of an expression."""
 _DRAWING: Final = frozenset({"matplotlib", "seaborn"})
 """Packages that load matplotlib."""
+_SILENT: Final = frozenset({"matplotlib", "mpl_toolkits"})
+"""Packages without warnings: most of them are about the look of a chart."""
 _LATE: Final = {
     "numpy": "numpy.dtypes numpy.exceptions numpy.fft numpy.linalg numpy.ma numpy.polynomial "
     "numpy.random numpy.rec numpy.strings numpy.char numpy.lib.stride_tricks",
@@ -74,7 +78,7 @@ class Packages:
         self.charts: Charts | None = None
         tops = {name.partition(".")[0] for name in self._names}
         if tops:
-            for name in _THREADED - tops:
+            for name in _HIDDEN - tops:
                 # Not installed, as far as others can see: their authors provide for that.
                 sys.modules[name] = None  # type: ignore[assignment]  # documented for imports
             with importing_charts() if tops & _DRAWING else nullcontext():
@@ -82,7 +86,9 @@ class Packages:
                 if "matplotlib" in sys.modules:
                     tops.add("mpl_toolkits")
                     self.charts = _make_charts()
-            replace_signatures(tops)
+            replace_signatures(tops | {"pandas"})
+            replace_warnings(tops - _SILENT)
+            adapt_pandas()
             policy.TRUSTED_PACKAGES.update(tops)
         loaded = {
             name: module

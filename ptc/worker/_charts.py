@@ -36,7 +36,8 @@ _FORMATS: Final = frozenset({"jpeg", "jpg", "png", "svg", "webp"})
 _PARTS: Final = (
     "matplotlib.pyplot matplotlib.backends.backend_agg "
     "matplotlib.backends.backend_svg matplotlib.dates matplotlib.patches matplotlib.path "
-    "matplotlib.patheffects matplotlib.style matplotlib.ticker mpl_toolkits.mplot3d "
+    "matplotlib.patheffects matplotlib.style matplotlib.ticker matplotlib._tri matplotlib._qhull "
+    "mpl_toolkits.mplot3d "
     "mpl_toolkits.axes_grid1 contourpy PIL.JpegImagePlugin PIL.PngImagePlugin PIL.WebPImagePlugin"
 )
 
@@ -183,6 +184,10 @@ def _replace_introspection() -> None:
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL + 1)
     library: Any = copy
     library._deepcopy_dispatch[types.MethodType] = copy_method
+    qhull = vars(sys.modules["matplotlib._qhull"])
+    triangulate: Any = qhull["delaunay"]
+    # Unless it is verbose, it opens /dev/null for the messages of its library.
+    qhull["delaunay"] = lambda x, y, _verbose: triangulate(x, y, True)
     api = vars(sys.modules["matplotlib._api"])
     api["warn_external"], api["deprecate_method_override"] = warn, is_deprecated
 

@@ -17,8 +17,9 @@ import random
 import secrets
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, Final, NoReturn
 
 from .._language import _policy as policy
@@ -53,7 +54,8 @@ _SILENT: Final = frozenset({"matplotlib", "mpl_toolkits"})
 _LATE: Final = {
     "numpy": "numpy.dtypes numpy.exceptions numpy.fft numpy.linalg numpy.ma numpy.polynomial "
     "numpy.random numpy.rec numpy.strings numpy.char numpy.lib.stride_tricks",
-    "pandas": "pandas.core. pandas.io.formats. pandas.io.json. pandas.io.parsers.",
+    "pandas": "pandas.core. pandas.io.formats. pandas.io.json. pandas.io.parsers. pandas.tseries. "
+    "xml.dom.minidom xml.dom.expatbuilder",
 }
 
 
@@ -146,9 +148,10 @@ def _make_charts() -> Charts:
 def close_files() -> None:
     """Turn a package's access to files and to the machine into an ordinary error.
 
-    ``pandas.read_csv`` counts processors and reads paths, and printing a frame reads the width of
-    the terminal: mistakes and habits that the filter would report as an attack. This is not a
-    sandbox layer. Call it in the zygote, which opens nothing once it is in the jail.
+    ``pandas.read_csv`` counts processors and reads paths, printing a frame reads the width of the
+    terminal, and ``pandas.show_versions`` starts a program: mistakes and habits that the filter
+    would report as an attack. This is not a sandbox layer. Call it in the zygote, which opens
+    nothing once it is in the jail.
     """
     builtins.__dict__["open"] = io.__dict__["open"] = _no_file
     for name in _FILE_CALLS:
@@ -162,9 +165,9 @@ def close_files() -> None:
 
 
 _FILE_CALLS: Final = [
-    "access", "chdir", "chmod", "getcwd", "listdir", "lstat", "makedirs", "mkdir", "open",
-    "readlink", "remove", "rename", "replace", "rmdir", "scandir", "stat", "statvfs", "truncate",
-    "uname", "unlink", "utime",
+    "access", "chdir", "chmod", "getcwd", "listdir", "lstat", "makedirs", "mkdir", "open", "pipe",
+    "pipe2", "readlink", "remove", "rename", "replace", "rmdir", "scandir", "stat", "statvfs",
+    "truncate", "uname", "unlink", "utime",
 ]  # fmt: skip
 
 
@@ -201,6 +204,21 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") for part in name.split("."))
 
 
+def _members(name: str, module: types.ModuleType) -> dict[str, Any]:
+    """Return the members of a module, also those that a submodule computes, such as `np.char`.
+
+    A top module computes names, too, but many of them are imports.
+    """
+    members = dict(vars(module))
+    if "." in name and "__dir__" in members:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of deprecated names
+            for key in set(dir(module)) - members.keys():
+                with suppress(Exception):
+                    members[key] = getattr(module, key)
+    return members
+
+
 def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
     """Make a facade for each module, submodules first, so that ``np.linalg`` is one, too.
 
@@ -212,7 +230,7 @@ def _facades(loaded: Mapping[str, types.ModuleType]) -> dict[str, object]:
     for name in order:
         members = {
             key: made.get(value.__name__) if isinstance(value, types.ModuleType) else value
-            for key, value in vars(loaded[name]).items()
+            for key, value in _members(name, loaded[name]).items()
             if key.isidentifier()
             and (not key.startswith("_") or key == "__version__")
             and not isinstance(value, property | ModuleView)

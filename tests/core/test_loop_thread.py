@@ -94,6 +94,7 @@ class Interrupt:
 
     def __enter__(self) -> Self:
         self.before = sys.gettrace()
+        sys._getframe().f_trace_opcodes = True  # CPython 3.12 reads it when tracing starts
         sys.settrace(self.trace)
         return self
 

@@ -54,6 +54,7 @@ CHARTS = {
     "two axes": "ax.twinx().fill_between(x, x)\nax.annotate('p', (1, 1), xytext=(2, 2))",
     "a grid": "plt.close()\nfig, axs = plt.subplots(2, 2, sharex=True)\nfig.tight_layout()",
     "a constrained grid": "plt.close()\nplt.figure(layout='constrained').add_subplot().plot(x)",
+    "triangles": "ax.tricontourf([0, 1, 0], [0, 0, 1], [1, 2, 3])",
     "three dimensions": (
         "plt.close()\nax = plt.figure().add_subplot(projection='3d')\n"
         "ax.plot_surface(*np.meshgrid(x, x), np.ones((50, 50)))"
@@ -79,6 +80,14 @@ async def test_chart_becomes_a_png_attachment(session: Session, name: str) -> No
     [file] = result.attached
     assert (file.name, file.media_type) == ("a.png", "image/png")
     assert Path(file.path).read_bytes().startswith(PNG)
+    assert session.violations == ()
+
+
+@needs_charts
+async def test_points_without_triangles_are_an_ordinary_error(session: Session) -> None:
+    result = await draw(session, "ax.tricontourf([0, 1, 2], [0, 1, 2], [1, 2, 3])")
+    assert result.error is not None
+    assert result.error.type == "RuntimeError"
     assert session.violations == ()
 
 

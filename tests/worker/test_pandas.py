@@ -239,6 +239,32 @@ pattern()
     assert (result.value, result.stderr) == ([["UserWarning"], True], "")
 
 
+LATE = {
+    "holidays": (
+        "from pandas.tseries.holiday import USFederalHolidayCalendar\n"
+        "len(USFederalHolidayCalendar().holidays('2024-01-01', '2024-12-31'))", 11,
+    ),
+    "offsets": ("pd.tseries.offsets.BDay(2).n", 2),
+    "computed names": ("pd.util.hash_pandas_object(df.age).shape", [3]),
+    "computed names of numpy": ("np.char.upper(np.array(['a'])).tolist()", ["A"]),
+    "markup": ("'<age>25</age>' in df.to_xml(parser='etree')", True),
+    "versions": ("pd.show_versions()", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(LATE))
+async def test_part_that_is_loaded_on_first_use_works(session: Session, name: str) -> None:
+    source, value = LATE[name]
+    result = await run(session, source)
+    assert (result.error, result.value) == (None, value)
+    assert session.violations == ()
+
+
+async def test_computed_names_show_no_foreign_module(session: Session) -> None:
+    result = await run(session, "[hasattr(np.char, n) for n in ('sys', 'functools', 'np')]")
+    assert result.value == [False, False, False]
+
+
 async def test_package_that_compiles_expressions_is_not_loaded(session: Session) -> None:
     result = await run(session, 'df.query("age > 30", engine="numexpr")')
     assert result.error is not None

@@ -46,8 +46,11 @@ class ScriptTransformer(ImportRules, DefinitionRules):
             elif name in policy.CALL_ONLY and node not in self._called:
                 hint = policy.CALL_ONLY[name]
                 self.refuse(node, "builtin_refused", f"{name} may only be called", hint)
-        if name == "super" and node not in self._called and name not in self.survey.bound:
+        if name == "super" and node not in self._called and not store:
             # With arguments, it could start at a class of the library.
+            if name in self.survey.bound:
+                hint = "give your own function or variable another name"
+                self.refuse(node, "name_refused", "super is the builtin in all places", hint)
             node.id = "@super"
             return node
         if not name.startswith(_DECIDED):

@@ -171,6 +171,7 @@ def _replace_introspection() -> None:
         return None
 
     def copy_method(method: Any, memo: dict[int, Any]) -> Any:
+        # Only matplotlib copies with the library's function.
         return type(method)(bound_function(method), copy.deepcopy(bound_object(method), memo))
 
     # Once the interpreter's own attribute is gone, one of the function itself takes its place.

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from .._language import _policy as policy
 from ._attributes import read_named
-from ._classes import is_script_class
+from ._classes import ScriptSuper, is_script_class
 from ._freeze import class_namespace, own_annotations
 from ._internals import (
     bound_function,
@@ -108,7 +108,8 @@ def _finder(namespaces: list[Any]) -> _Find:
             raise NameError(f"an annotation may not name {name!r}")
         for namespace in [*namespaces, builtins]:
             if name in namespace:
-                return namespace[name]
+                found = namespace[name]
+                return ScriptSuper if found is super else found
         raise NameError(f"name {name!r} is not defined", name=name)
 
     return find

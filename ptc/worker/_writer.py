@@ -12,8 +12,10 @@ Rule 2: the parts of a value make the JSON that orjson would write.
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
@@ -126,7 +128,8 @@ def _encode(value: object, depth: int, kinds: set[type]) -> bytes | None:
     if not kinds <= _SAFE:
         return None
     try:
-        body = orjson.dumps(value, default=_Special(), option=_values.OPTIONS)
+        with _no_collection():
+            body = orjson.dumps(value, default=_Special(), option=_values.OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:
         # An error of `_Special` is the cause of orjson's own error.
         cause = error.__cause__
@@ -162,6 +165,18 @@ def _next_batch(count: int, weight: int) -> int:
     if weight > _MOST:
         return max(1, count // 8)
     return min(_LARGEST_BATCH, max(1, count * _USUAL // weight))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep garbage as it is: its collection would execute the script's generators to their end."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Special:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections import Counter, OrderedDict, UserList, deque, namedtuple
@@ -406,6 +407,22 @@ def test_no_code_of_a_script_runs_while_orjson_holds_its_values(
     assert not any(HOOK.calls), "orjson held a list or an object of the script"
     assert body is not None
     assert len(json.loads(body)) in (0, 1, 80), "as it was before, or as the hook left it"
+
+
+def test_garbage_of_a_script_is_not_collected_while_orjson_holds_its_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A generator of the script would be executed to its end, and could shorten the list."""
+    real, enabled = orjson.dumps, []
+
+    def dumps(*args: Any, **options: Any) -> bytes:
+        enabled.append(gc.isenabled())
+        return real(*args, **options)
+
+    monkeypatch.setattr(orjson, "dumps", dumps)
+    assert write([Decimal(1), {1, 2}], strict()) == b'["1",[1,2]]'
+    assert enabled == [False]
+    assert gc.isenabled()
 
 
 def test_writer_refuses_a_self_referencing_value() -> None:

@@ -31,6 +31,7 @@ from xml.etree import ElementTree
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
+from .._freeze import class_namespace
 from .._identity import find_id, stable_id
 from .._internals import bound_function, bound_object, globals_of
 from .._record import Record
@@ -83,11 +84,13 @@ class _Memo(dict[int, Any]):
     (tests/worker/test_determinism.py::test_programs_using_object_identity_are_byte_identical).
     """
 
-    __slots__ = ("originals", "shown")
+    __slots__ = ("held", "kept", "shown")
 
     def __init__(self, shown: dict[int, Any] | None) -> None:
-        #: Keeps the originals alive: an address could be used again.
-        self.originals: list[Any] = []
+        #: Keeps all originals alive: an address could be used again.
+        self.kept: list[Any] = []
+        #: Those that the script holds, or receives as a part of another: its `memo` gets them.
+        self.held: list[Any] = []
         #: The script's `memo`; None until a `__deepcopy__` of the script needs one.
         self.shown = shown
 
@@ -113,14 +116,22 @@ def deepcopy(x: Any, memo: Any = None, _nil: Any = None) -> Any:
         if running.shown is not None:
             del _RUNNING[id(running.shown)]
     if memo is not None:
-        for original in running.originals:
-            if id(original) in running:
-                memo[stable_id(original)] = running[id(original)]
-        memo.setdefault(stable_id(memo), []).extend(running.originals)
+        # Only what was copied: a script can catch the error of a foreign object within.
+        copied = [original for original in running.held if id(original) in running]
+        for original in copied:
+            memo[stable_id(original)] = running[id(original)]
+        memo.setdefault(stable_id(memo), []).extend(copied)
     return made
 
 
-def _copy(x: Any, memo: _Memo) -> Any:
+def _copy(x: Any, memo: _Memo, *, held: bool = True) -> Any:
+    """Return a deep copy of `x`.
+
+    Args:
+        x: Any object.
+        memo: Copies made so far.
+        held: False: no script can hold it, such as the list behind an iterator.
+    """
     kind = type(x)
     own = is_script_class(kind)
     if is_node(x):
@@ -135,7 +146,9 @@ def _copy(x: Any, memo: _Memo) -> Any:
         return memo[id(x)]
     if memo.shown and (own_id := find_id(x)) in memo.shown:  # recorded by the script
         return memo.shown[own_id]
-    memo.originals.append(x)
+    memo.kept.append(x)
+    if held:
+        memo.held.append(x)
     if own:
         return _own_instance(x, kind, memo)
     return _copier_of(kind)(x, memo)
@@ -185,6 +198,7 @@ def _refuse_hooks(x: Any) -> None:
         raise TypeError(f"an object that holds {name!r} cannot be copied")
 
 
+_REDUCERS: Final = frozenset({"__reduce__", "__reduce_ex__"})
 _HOOKS: Final = frozenset(
     {
         "__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__getstate__",
@@ -240,11 +254,15 @@ def _rebuild(x: Any, kind: Any, part: Callable[[Any], Any], record: Callable[[An
     if issubclass(kind, enum.Enum):
         return x
     _refuse_hooks(x)
-    # A script can define no hook of this protocol, so the result comes from the library.
+    for base in kind.__mro__:
+        # No class statement can define one. The library calls it, and sets what it names.
+        if is_script_class(base) and not _REDUCERS.isdisjoint(class_namespace(base)):
+            raise TypeError(f"an instance of {demangle(base.__name__)!r} cannot be copied")
     reduced: tuple[Any, ...] = (*kind.__reduce_ex__(x, 4), None, None, None)
     make, args, state, items, pairs = reduced[:5]
     made = make(*(part(arg) for arg in args))
-    if not issubclass(type(made), kind):  # its `__new__` returned a foreign object
+    # Its `__new__` may return a foreign object. `issubclass` is wrong: an ABC can claim any class.
+    if kind not in type(made).__mro__:
         raise TypeError(f"__new__ of {demangle(kind.__name__)!r} must return an instance of it")
     record(made)
     _restore(made, state, part)
@@ -260,17 +278,28 @@ def _restore(made: Any, state: Any, part: Callable[[Any], Any]) -> None:
     if state is None:
         return
     if hasattr(type(made), "__setstate__"):  # of a frozen dataclass with slots, or of the library
-        made.__setstate__(part(state))
+        made.__setstate__(_copy_state(state, part))
         return
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     if hasattr(made, "__setstate__"):  # from its `__getattr__`
-        shown = [found and NamespaceView(part(found)) for found in (attributes, slots)]
+        shown = [found and NamespaceView(_copy_state(found, part)) for found in (attributes, slots)]
         made.__setstate__(tuple(shown) if isinstance(state, tuple) else shown[0])
         return
     for name, value in (attributes or {}).items():
         made.__dict__[name] = part(value)
     for name, value in (slots or {}).items():
         setattr(made, name, part(value))
+
+
+def _copy_state(state: Any, part: Callable[[Any], Any]) -> Any:
+    """Copy the parts of a state. The script holds these, but not the dict: the real `__dict__`."""
+    if type(state) is dict:
+        return {name: part(value) for name, value in state.items()}
+    if type(state) in (list, tuple):
+        return type(state)(
+            _copy_state(each, part) if type(each) is dict else part(each) for each in state
+        )
+    return part(state)
 
 
 def _copy_list(x: Any, memo: _Memo) -> Any:
@@ -291,7 +320,9 @@ def _copy_tuple(x: Any, memo: _Memo) -> Any:
 
 
 def _copy_record(x: Any, memo: _Memo) -> Any:
-    return type(x)._make(_copy_tuple(tuple(x), memo))
+    made = type(x)._make([_copy(item, memo) for item in tuple.__iter__(x)])
+    memo[id(x)] = made
+    return made
 
 
 def _copy_set(x: Any, memo: _Memo) -> Any:
@@ -337,6 +368,8 @@ def _copy_wrapper(x: Any, memo: _Memo) -> Any:
 
 
 def _copy_method(x: Any, memo: _Memo) -> Any:
+    if "@getattr" not in globals_of(bound_function(x)):
+        return x  # it stands for a builtin function, and is bound to an object of the worker
     return types.MethodType(bound_function(x), _copy(bound_object(x), memo))
 
 
@@ -344,7 +377,8 @@ def _copy_partial(x: Any, memo: _Memo) -> Any:
     made = functools.partial(_copy(x.func, memo))
     memo[id(x)] = made  # before the arguments, which may hold it
     arguments, options = _copy(x.args, memo), _copy(x.keywords, memo)
-    made.__setstate__((made.func, arguments, options, _copy(x.__dict__, memo)))  # type: ignore[attr-defined]  # of C
+    attributes = _copy_state(x.__dict__, lambda value: _copy(value, memo))
+    made.__setstate__((made.func, arguments, options, attributes))  # type: ignore[attr-defined]  # of C
     return made
 
 
@@ -356,7 +390,7 @@ def _copy_exception(x: Any, memo: _Memo) -> Any:
 
 def _copy_iterator(x: Any, memo: _Memo) -> Any:
     _, args, *state = x.__reduce__()
-    made: Any = iter(*(_copy(each, memo) for each in args))
+    made: Any = iter(*(_copy(each, memo, held=False) for each in args))
     if state:
         made.__setstate__(*state)
     memo[id(x)] = made

@@ -16,6 +16,7 @@ from dataclasses import KW_ONLY, MISSING, Field, InitVar
 from typing import Any, Final
 
 from ..._language import _policy as policy
+from .._attributes import attribute
 from .._freeze import class_namespace
 
 __all__ = [
@@ -79,6 +80,15 @@ class FieldText:
     hash: bool | None
     kw_only: bool
 
+    def read(self, receiver: str) -> str:
+        """Return the text that reads the field of a variable.
+
+        A field may be named like a method with power of a base: ``class S(str): format: object``.
+        """
+        if policy.kind_of(self.name) == "power":
+            return f"__dataclass_read__({receiver}, {self.name!r})"
+        return f"{receiver}.{self.name}"
+
     @property
     def parameter(self) -> str:
         """Name of the parameter of `__init__`, in the script's spelling."""
@@ -141,9 +151,17 @@ def _is_mark(annotation: Any, mark: Any, name: str) -> bool:
     return annotation is mark or type(annotation) is mark or typing.get_origin(annotation) is mark
 
 
+def _default_of(cls: type, name: str) -> Any:
+    """Return the default of a field, if the script may read it: a base may have such a method."""
+    try:
+        return attribute(cls, name) if policy.kind_of(name) == "power" else getattr(cls, name)
+    except AttributeError:
+        return MISSING
+
+
 def _field(cls: type, name: str, annotation: Any, default_kw_only: bool) -> Field[Any]:
     """Create the field `name` of `cls`, as the library does."""
-    default = getattr(cls, name, MISSING)
+    default = _default_of(cls, name)
     if type(default) is Field:
         made: Any = default
     else:

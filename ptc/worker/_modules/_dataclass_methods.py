@@ -12,6 +12,7 @@ from dataclasses import MISSING, Field, FrozenInstanceError
 from typing import Any
 
 from ..._language import _policy as policy
+from .._attributes import attribute
 from .._freeze import class_namespace
 from ._dataclass_fields import FIELD, FIELDS, HAS_FACTORY, INITVAR, FieldText, Options
 
@@ -40,6 +41,7 @@ class Methods:
         self._fields = fields
         self._values: dict[str, Any] = {
             "__dataclass_require__": self._require,
+            "__dataclass_read__": attribute,
             "__dataclass_type__": type,
             "__dataclass_hash__": hash,
             "__dataclass_super__": super,
@@ -168,7 +170,7 @@ def _assignment(name: str, value: str, receiver: str, *, frozen: bool) -> str:
 
 
 def tuple_text(receiver: str, fields: Iterable[FieldText]) -> str:
-    return "(" + "".join(f"{receiver}.{each.name}, " for each in fields) + ")"
+    return "(" + "".join(f"{each.read(receiver)}, " for each in fields) + ")"
 
 
 def add_comparisons(methods: Methods, fields: list[FieldText], options: Options) -> list[str]:
@@ -180,7 +182,7 @@ def add_comparisons(methods: Methods, fields: list[FieldText], options: Options)
         equal = f"{mine} == {other}"
         body = [same, f" return {equal}", "return NotImplemented"]
         if sys.version_info >= (3, 13):  # one by one, and an object equals itself
-            terms = [f"self.{each.name} == other.{each.name}" for each in compared]
+            terms = [f"{each.read('self')} == {each.read('other')}" for each in compared]
             body[1] = f" return {' and '.join(terms) or 'True'}"
             body[:0] = ["if self is other:", " return True"]
         methods.add("__eq__", "self, other", body)
@@ -215,6 +217,9 @@ def add_frozen(methods: Methods, fields: list[FieldText]) -> list[str]:
 
 
 def add_repr(methods: Methods, fields: list[FieldText]) -> None:
-    shown = ", ".join(f"{e.parameter}={{self.{e.name}!r}}" for e in fields if e.repr)
-    line = f'return f"{{__dataclass_type__(self).__qualname__}}({shown})"'
-    methods.add("__repr__", "self", [line], decorator="@__dataclass_repr__")
+    # Values first: a read has quotes of its own, which an f-string before 3.12 cannot contain.
+    shown = [each for each in fields if each.repr]
+    lines = [f"__dataclass_{at}__ = {each.read('self')}" for at, each in enumerate(shown)]
+    text = ", ".join(f"{each.parameter}={{__dataclass_{at}__!r}}" for at, each in enumerate(shown))
+    lines.append(f'return f"{{__dataclass_type__(self).__qualname__}}({text})"')
+    methods.add("__repr__", "self", lines, decorator="@__dataclass_repr__")

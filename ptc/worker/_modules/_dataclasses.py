@@ -24,6 +24,7 @@ from dataclasses import MISSING, Field
 from typing import Any, Final
 
 from ..._language import _policy as policy
+from .._attributes import attribute
 from .._classes import is_script_class, make_class, register
 from .._freeze import class_namespace
 from .._record import Record
@@ -302,7 +303,7 @@ def _with_slots(cls: Any, names: list[str], options: Options) -> Any:
 
 def _get_state(self: Any) -> list[Any]:
     """Return the values of the fields: `copy` could not set them on a frozen instance."""
-    return [getattr(self, each.name) for each in dataclass_fields(type(self)) or ()]
+    return [_read(self, each.name) for each in dataclass_fields(type(self)) or ()]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
@@ -376,7 +377,13 @@ def _values_of(obj: Any) -> list[tuple[str, Any]] | None:
     found = None if isinstance(obj, type) else dataclass_fields(type(obj))
     if found is None:
         return None
-    return [(policy.demangle(each.name), getattr(obj, check_name(each.name))) for each in found]
+    return [(policy.demangle(each.name), _read(obj, each.name)) for each in found]
+
+
+def _read(obj: Any, name: str) -> Any:
+    """Load the field of an instance; a base may have a method with power of that name."""
+    checked = check_name(name)
+    return attribute(obj, checked) if policy.kind_of(checked) == "power" else getattr(obj, checked)
 
 
 def _convert(obj: Any, make: Callable[[list[tuple[str, Any]]], Any]) -> Any:
@@ -427,7 +434,7 @@ def replace(obj: Any, /, **changes: Any) -> Any:
             if _field_kind(each) is INITVAR and each.default is MISSING:
                 text = f"InitVar {name!r} must be specified with replace()"
                 raise (TypeError if sys.version_info >= (3, 13) else ValueError)(text)
-            changes[name] = getattr(obj, check_name(each.name))
+            changes[name] = _read(obj, each.name)
     return kind(**changes)
 
 

@@ -21,7 +21,7 @@ from ..._language import _policy as policy
 from .. import _classes
 from .._attributes import read_named
 from .._freeze import class_namespace
-from .._internals import globals_of, is_own_function
+from .._internals import code_of, globals_of, is_own_function
 from .._types import ScriptType, identifier, is_tool, type_of
 from .._views import exact_text
 from ._console import CONSOLE
@@ -91,7 +91,7 @@ def update_wrapper(
 ) -> Any:
     """Copy name, docstring and own attributes of `wrapped`, as `functools.wraps` does."""
     _check_wrapper(wrapper, [*assigned, *updated])
-    own = type(wrapper) is types.FunctionType and not globals_of(wrapper).keys().isdisjoint(_MARKS)
+    own = type(wrapper) is types.FunctionType and (is_own_function(wrapper) or _is_made(wrapper))
     if _classes.is_script_class(type(wrapper)):
         _copy_facts(wrapper, wrapped)
     elif own:
@@ -149,8 +149,10 @@ def coroutine_test(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return iscoroutinefunction
 
 
-# A global of the functions that may be renamed: the script's, and the ones made here.
-_MARKS: Final = frozenset({"@getattr", "singledispatch"})
+def _is_made(function: Any) -> bool:
+    """Return True for a function that a decorator made, here or in `functools`, and no other has."""
+    names = globals_of(function)
+    return "singledispatch" in names and names.get(code_of(function).co_name) is not function
 
 
 def wraps(
@@ -283,8 +285,13 @@ _UNSET: Final = object()
 
 
 def namedtuple(typename: Any, field_names: Any, **options: Any) -> Any:
-    """`collections.namedtuple` of exact text only: the library compiles text made of the names."""
+    """`collections.namedtuple` of exact text only: the library compiles text made of the names.
+
+    It asks `rename` twice: first to replace invalid names, then to refuse them.
+    """
     options.pop("module", None)
+    if "rename" in options:
+        options["rename"] = bool(options["rename"])
     if isinstance(field_names, str):
         field_names = exact_text(field_names).replace(",", " ").split()
     names = [_identifier_of(name) for name in field_names]

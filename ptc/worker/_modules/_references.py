@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from .._types import stands_for
+
 __all__ = ["weakref_members"]
 
 
@@ -26,6 +28,9 @@ class ref(weakref.ref[Any]):  # the library's name
         return super().__new__(cls, object)
 
 
+# A set of weak references hands out the library's own, whose type would take callbacks.
+for _kind in (weakref.ref, weakref.KeyedRef, weakref.WeakMethod):
+    stands_for(ref)(_kind)
 ref.__module__ = "weakref"
 ref.__name__ = ref.__qualname__ = "ReferenceType"
 

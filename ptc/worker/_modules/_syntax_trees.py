@@ -47,6 +47,8 @@ def _fields_of(node: Any) -> tuple[str, ...]:
     fields = _FIELDS.get(type(node))
     if fields is None:
         raise AttributeError(f"{type(node).__name__!r} object has no attribute '_fields'")
+    if type(node.__dict__) is not dict:  # ast.Name(**{"__dict__": ...}): it could hide names
+        raise TypeError("the attributes of a node must be a dict")
     for name in node.__dict__:
         # The library reads `_fields` and `_attributes`; names of the script are renamed.
         if name.startswith("_"):

@@ -199,6 +199,10 @@ def _zones_of_package() -> dict[str, bytes]:
         return {}
 
 
+def _refuse_zone_file(cls: Any, fobj: Any, /, key: Any = None) -> Any:
+    raise ValueError("ZoneInfo.from_file is not available: use ZoneInfo(key)")
+
+
 def _zoneinfo() -> dict[str, Any]:
     from zoneinfo import _common as common
 
@@ -215,6 +219,8 @@ def _zoneinfo() -> dict[str, Any]:
         _common.load_tzdata = load_tzdata
         _common.ptc_zones = zones
         zoneinfo.reset_tzpath(to=())
+        # CPython 3.11 reads out of bounds for an index that is one too large in a file.
+        replace_attribute(zoneinfo.ZoneInfo, "from_file", classmethod(_refuse_zone_file))
     zones = _common.ptc_zones
     hidden = {"posixrules", "localtime", "Factory"}
     return {

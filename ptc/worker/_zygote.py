@@ -46,7 +46,7 @@ from ._probe import probe_layers
 from ._runtime import Runtime
 from ._wire import Wire
 from ._worker_jail import confine_worker, enter_worker_jail, lock_down
-from .kernel._libc import fork
+from .kernel._libc import buffer_output, fork
 
 if TYPE_CHECKING:
     from .restore._hand_over import Restorer
@@ -73,6 +73,7 @@ def main(control_fd: int, isolation: str, packages: Sequence[str] = (), restore:
         layers = probe_layers(jail)
         require_layers(layers)
         if packages:
+            buffer_output()
             close_files()
         if restore:
             jail, reason = _check_restorer(jail, layers)

@@ -15,6 +15,7 @@ import struct
 import sys
 
 __all__ = [
+    "buffer_output",
     "capabilities",
     "close_range",
     "drop_capabilities",
@@ -214,3 +215,22 @@ def limit_malloc_arenas() -> None:
     mallopt = getattr(_LIBC, "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
+
+
+_OUTPUT_BYTES = 1 << 16
+_IOFBF = 0
+
+
+def buffer_output() -> None:
+    """Give the C library's standard output a buffer.
+
+    A numerical library reports some errors there: LAPACK does if a matrix has a NaN. Without a
+    buffer, the first report inspects the descriptor, and the filter kills the process for that.
+    """
+    with contextlib.suppress(ValueError):  # the stream has another name, as on macOS
+        stream = ctypes.c_void_p.in_dll(_LIBC, "stdout")
+        _LIBC.setvbuf(stream, _OUTPUT, _IOFBF, ctypes.c_size_t(_OUTPUT_BYTES))
+
+
+_OUTPUT = ctypes.create_string_buffer(_OUTPUT_BYTES)
+"""The buffer; it must outlive the stream."""

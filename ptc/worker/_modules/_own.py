@@ -150,7 +150,7 @@ def coroutine_test(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_made(function: Any) -> bool:
-    """Return True for a function that a decorator made, here or in `functools`, and no other has."""
+    """Return True for a function that a decorator made, here or in `functools`."""
     names = globals_of(function)
     return "singledispatch" in names and names.get(code_of(function).co_name) is not function
 

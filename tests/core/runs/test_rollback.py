@@ -247,7 +247,7 @@ async def test_rolled_back_run_cannot_be_resumed_or_approved(tmp_path: Path) -> 
         assert (await session.program(**options, run_id="r")).status == "paused"
         assert str(await session.history.warning_of("r")).count("- put") == 1
         assert told((await session.rollback("r")).steps) == [("1", "reverted")]
-        with pytest.raises(JournalError, match="was rolled back; start a new run"):
+        with pytest.raises(JournalError, match="was rolled back; run its script again"):
             await session.resume("r")
         with pytest.raises(UsageError, match="was rolled back; pass another run_id"):
             await session.program(**options, run_id="r")

@@ -241,7 +241,7 @@ found = await ctx.batch(calls=[
         assert codes[3] == "open"
         without = await session.program(source=source, allowed_tools=["read"])
         assert without.error is not None
-        assert (without.status, without.error.code) == ("rejected", "unknown_tool")
+        assert (without.status, without.error.code) == ("rejected", "not_allowed")
     assert sorted(p.name for p in root.iterdir() if p.name != ".ptc") == ["open.txt", "secret.txt"]
 
 

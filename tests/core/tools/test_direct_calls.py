@@ -169,7 +169,7 @@ async def test_session_subscriber_receives_events_of_runs_and_calls_without_secr
     assert streamed == ["tool_started", "tool_finished", "finished"]
     assert [kind for kind, in_run in kinds[-2:]] == ["tool_started", "tool_finished"]
     finished = next(event for event in opened.events if event.kind == "finished")
-    assert finished.value is run
+    assert finished.value == run
     text = b"\n".join(event.to_json() for event in opened.events)
     assert SECRET.encode() not in text
     rows = [json.loads(line) for line in text.splitlines()]

@@ -256,7 +256,7 @@ def _rebuild(x: Any, kind: Any, part: Callable[[Any], Any], record: Callable[[An
     _refuse_hooks(x)
     for base in kind.__mro__:
         # No class statement can define one. The library calls it, and sets what it names.
-        if is_script_class(base) and not _REDUCERS.isdisjoint(class_namespace(base)):
+        if is_script_class(base) and any(name in class_namespace(base) for name in _REDUCERS):
             raise TypeError(f"an instance of {demangle(base.__name__)!r} cannot be copied")
     reduced: tuple[Any, ...] = (*kind.__reduce_ex__(x, 4), None, None, None)
     make, args, state, items, pairs = reduced[:5]

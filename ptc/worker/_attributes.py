@@ -112,7 +112,7 @@ def _is_own(obj: Any, kind: type, name: str) -> bool:
         if name in class_namespace(base):
             return _is_plain(base)
     # An attribute of the instance itself, or one from the script's own __getattr__.
-    return _is_plain(kind) or kind is types.FunctionType
+    return _is_plain(kind) or is_own_function(obj)
 
 
 def _is_plain(base: type) -> bool:

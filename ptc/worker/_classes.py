@@ -203,7 +203,8 @@ class _SuperMeta(type):
             raise RuntimeError("super(): no arguments")
         if not (isinstance(args[0], type) and is_script_class(args[0])):
             raise TypeError("super() starts at a class of the script")
-        return super(*args)
+        real: Any = super
+        return real(*args)
 
     def __instancecheck__(cls, obj: object) -> bool:
         return type(obj) is super

@@ -282,7 +282,10 @@ class Threads:
         if ready():
             return True
         me = self._current
-        me.deadline = None if timeout is None else self._clock.peek() + max(0.0, timeout)
+        if timeout is not None:
+            # Exact: the comparisons of a script's own number would choose the deadline.
+            timeout = max(0.0, float.__float__(float(timeout)))
+        me.deadline = None if timeout is None else self._clock.peek() + timeout
         me.ready, me.waits = ready, (what, self._place()[0])
         try:
             return self._wait(me, ready)

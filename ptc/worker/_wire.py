@@ -30,7 +30,8 @@ computes for a long time does not delay its calls."""
 
 def timer_body(deadline: float) -> bytes:
     """Build the body of TIMER; the time is limited to the range that the host accepts."""
-    return b"[%r]" % min(max(0.0, deadline), MAX_ELAPSED)
+    exact = float.__float__(float(deadline))  # the repr of a subclass may be any text
+    return b"[%r]" % min(max(0.0, exact), MAX_ELAPSED)
 
 
 class Stream(Protocol):

@@ -220,12 +220,12 @@ def test_interrupt_before_the_call_begins_ends_it(
 
 def test_interrupt_at_any_line_leaves_no_manager_entered() -> None:
     # Regression: closing a session waited for ever after Ctrl-C while a stream was entered.
-    entered = 0
+    entered = at = 0
     with LoopThread() as loop:
         for at in count(1):
-            managed = Managed()
+            managed, interrupt = Managed(), Interrupt(at)
             try:
-                with Interrupt(at) as interrupt, loop.enter(managed.open(), str) as value:
+                with interrupt, loop.enter(managed.open(), str) as value:
                     assert value == "7"
             except KeyboardInterrupt:
                 pass

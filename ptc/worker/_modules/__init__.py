@@ -36,7 +36,7 @@ from ._futures import futures_members
 from ._logging import BASES as LOGGING_BASES
 from ._logging import logging_members
 from ._queues import queue_members
-from ._references import weakref_members
+from ._references import vet_references, weakref_members
 from ._threading import threading_members
 from ._time import time_modules
 from ._traceback import traceback_members
@@ -295,9 +295,13 @@ def build_modules(clock: Clock, rng: random.Random) -> Mapping[str, object]:
     _patches.vet_enum_calls()
     _patches.vet_enum_members()
     _patches.vet_enum_properties()
+    _patches.vet_decorators()
     _patches.vet_field_names()
+    _patches.vet_flags()
     _patches.vet_pattern_groups()
     confine_formats()
+    _copy.confine_copies()
+    vet_references()
     _syntax_trees.open_nodes()
     own = _own_members(clock)
     members: dict[str, dict[str, Any]] = time_modules(clock, rng)

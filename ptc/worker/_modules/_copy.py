@@ -31,7 +31,7 @@ from xml.etree import ElementTree
 
 from ..._language._policy import demangle
 from .._classes import is_open, is_script_class
-from .._freeze import class_namespace
+from .._freeze import class_namespace, replace_attribute
 from .._identity import find_id, stable_id
 from .._internals import bound_function, bound_object, globals_of
 from .._record import Record
@@ -46,7 +46,7 @@ from ._signature import Signature
 from ._syntax_trees import copy_node, is_node
 from ._threading import Thread, local
 
-__all__ = ["deepcopy", "shallow"]
+__all__ = ["confine_copies", "deepcopy", "shallow"]
 
 # Immutable in every part, or shared by design, as in the library.
 _SHARED: Final = (
@@ -435,3 +435,47 @@ _COPIERS: Final[dict[type, Callable[[Any, _Memo], Any]]] = {
     ElementTree.Element: _copy_element,
     **dict.fromkeys(_ITERATORS, _copy_iterator),
 }
+
+
+def confine_copies() -> None:
+    """Let the copies of `UserDict` and `UserList` be made in instances of the class alone.
+
+    The library's methods take any object as `self`, and write to what its `__new__` returns.
+    """
+    for base in (collections.UserDict, collections.UserList):
+        replace_attribute(base, "__copy__", _copier_of_wrapper(base))
+
+    def copy_dict(self: Any) -> Any:
+        _require(collections.UserDict, self)
+        if type(self) is collections.UserDict:
+            return collections.UserDict(self.data.copy())
+        data, self.data = self.data, {}
+        try:
+            made = shallow(self)
+        finally:
+            self.data = data
+        made.update(self)
+        return made
+
+    copy_dict.__name__, copy_dict.__qualname__ = "copy", "UserDict.copy"
+    replace_attribute(collections.UserDict, "copy", copy_dict)
+
+
+def _copier_of_wrapper(base: type) -> Callable[[Any], Any]:
+    def copy_wrapper(self: Any) -> Any:
+        _require(base, self)
+        kind: Any = type(self)
+        made = kind.__new__(kind)
+        if kind not in type(made).__mro__:
+            raise TypeError(f"__new__ of {demangle(kind.__name__)!r} must return an instance of it")
+        made.__dict__.update(self.__dict__)
+        made.__dict__["data"] = shallow(self.__dict__["data"])
+        return made
+
+    copy_wrapper.__name__, copy_wrapper.__qualname__ = "__copy__", f"{base.__name__}.__copy__"
+    return copy_wrapper
+
+
+def _require(base: type, obj: Any) -> None:
+    if base not in type(obj).__mro__:
+        raise TypeError(f"expected a {base.__name__!r} object, not {type(obj).__name__!r}")

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 from .._clock import Clock
 from .._freeze import replace_attribute
+from .._types import exact_text
 from ._console import CONSOLE
 
 __all__ = ["codecs_members", "confine_formats", "gzip_members", "mimetypes_members", "xml_members"]
@@ -33,6 +34,20 @@ def confine_formats() -> None:
         )
 
     replace_attribute(configparser.RawConfigParser, "read", read)
+    mapping: Any = configparser.ConverterMapping
+    set_item, proxy_init = mapping.__setitem__, configparser.SectionProxy.__init__
+
+    # The library adds the names to "get"; text of a script could answer with any other name.
+    def set_converter(self: Any, key: Any, value: Any) -> None:
+        set_item(self, exact_text(key) if isinstance(key, str) else key, value)
+
+    def start_proxy(self: Any, parser: Any, name: Any) -> None:
+        if configparser.RawConfigParser not in type(parser).__mro__:
+            raise TypeError("a section belongs to a parser")
+        proxy_init(self, parser, name)
+
+    replace_attribute(mapping, "__setitem__", set_converter)
+    replace_attribute(configparser.SectionProxy, "__init__", start_proxy)
     library = ElementTree.__dict__
     library["open"] = _refuse_file  # in place of the builtin, for `parse` and `write`
     library["XMLParser"] = XMLParser
@@ -152,13 +167,17 @@ def xml_members() -> dict[str, Any]:
 # gzip
 
 
+# Made before a script exists, which could put another under this key of the library's cache.
+_GZIP_HEADER: Final = struct.Struct("<4sLBB")
+
+
 def gzip_members(clock: Clock) -> dict[str, Any]:
     """Return the members of `gzip`."""
 
     def compress(data: Any, compresslevel: int = 9, *, mtime: Any = None) -> bytes:
         made = zlib.compress(data, level=compresslevel, wbits=31)
         moment = int(clock.now() if mtime is None else mtime)
-        return struct.pack("<4sLBB", made, moment, made[8], 255) + made[10:]
+        return _GZIP_HEADER.pack(made, moment, made[8], 255) + made[10:]
 
     return {"BadGzipFile": gzip.BadGzipFile, "compress": compress, "decompress": gzip.decompress}
 

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Final
 
 from ..._language import _policy as policy
+from .._attributes import attribute
 from .._classes import open_type
 from ._console import CONSOLE
 from ._locks import RLock
@@ -57,6 +58,11 @@ class Handler(Filterer):
         """Make the lock of `acquire` and `release`."""
         self.lock: RLock | None = RLock()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        if issubclass(cls, str):  # whose `format` reads any attribute
+            raise TypeError("a handler may not be text")
+        super().__init_subclass__(**options)
+
     def acquire(self) -> None:
         """Take the lock."""
         if self.lock:
@@ -87,7 +93,12 @@ class Handler(Filterer):
 
     def format(self, record: Any) -> str:
         """Return `record` as text."""
-        return str((self.formatter or _plain).format(record))
+        formatter = self.formatter or _plain
+        kind = type(formatter)
+        if Formatter in kind.__mro__ and not issubclass(kind, str):
+            return str(formatter.format(record))
+        # Text, or a proxy for it, would read any attribute of the record.
+        return str(attribute(formatter, "format")(record))
 
     def emit(self, record: Any) -> None:
         """Output `record`; a subclass defines how."""
@@ -148,6 +159,8 @@ class StreamHandler(Handler):
 
     def emit(self, record: Any) -> None:
         """Write one record."""
+        if Handler not in type(self).__mro__:
+            raise TypeError("emit() is called on a handler")
         try:
             self.stream.write(self.format(record) + self.terminator)
         except RecursionError:

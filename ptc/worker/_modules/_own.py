@@ -99,7 +99,7 @@ def update_wrapper(
             value = getattr(wrapped, name, None)
             if type(value) is str or (value is None and name == "__doc__"):
                 setattr(wrapper, name, value)
-        if type(wrapped) is types.FunctionType:
+        if type(wrapped) is types.FunctionType and (is_own_function(wrapped) or _is_made(wrapped)):
             wrapper.__dict__.update(wrapped.__dict__)
             wrapper.__annotations__ = wrapped.__annotations__
         wrapper.__dict__["__wrapped__"] = wrapped
@@ -152,7 +152,7 @@ def coroutine_test(real: Callable[[Any], bool]) -> Callable[[Any], bool]:
 def _is_made(function: Any) -> bool:
     """Return True for a function that a decorator made, here or in `functools`."""
     names = globals_of(function)
-    return "singledispatch" in names and names.get(code_of(function).co_name) is not function
+    return "singledispatch" in names and "<locals>" in code_of(function).co_qualname
 
 
 def wraps(
@@ -164,7 +164,7 @@ def wraps(
     return functools.partial(update_wrapper, wrapped=wrapped, assigned=assigned, updated=updated)
 
 
-def _plain_function(function: Any) -> Any:
+def plain_function(function: Any) -> Any:
     """Return `function`, or a stand-in if the library would copy attributes of a class."""
     check_function(function)
     if type(function) in _FUNCTIONS:
@@ -232,13 +232,13 @@ class cached_property:  # the library's name
 def lru_cache(maxsize: Any = 128, typed: bool = False) -> Any:
     """`functools.lru_cache`."""
     if callable(maxsize) and isinstance(typed, bool):
-        return functools.lru_cache(128, typed)(_plain_function(maxsize))
+        return functools.lru_cache(128, typed)(plain_function(maxsize))
     decorate = functools.lru_cache(maxsize, typed)
 
     def decorating_function(user_function: Any) -> Any:
         if not callable(user_function):
             raise TypeError("the first argument must be callable")
-        return decorate(_plain_function(user_function))
+        return decorate(plain_function(user_function))
 
     return decorating_function
 
@@ -270,12 +270,12 @@ def _items(iterable: Any) -> Any:
 
 def contextmanager(function: Any) -> Any:
     """`contextlib.contextmanager`."""
-    return contextlib.contextmanager(_plain_function(function))
+    return contextlib.contextmanager(plain_function(function))
 
 
 def asynccontextmanager(function: Any) -> Any:
     """`contextlib.asynccontextmanager`."""
-    return contextlib.asynccontextmanager(_plain_function(function))
+    return contextlib.asynccontextmanager(plain_function(function))
 
 
 # ---------------------------------------------------------------------------------------------

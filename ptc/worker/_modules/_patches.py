@@ -6,6 +6,7 @@ A stand-in would not do: isinstance() and subclassing need the real class.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import enum
 import re
@@ -19,13 +20,16 @@ from .._attributes import read_named
 from .._types import identifier
 from .._views import exact_text
 from ._dataclass_fields import check_name
+from ._own import plain_function
 
 __all__ = [
     "vet_annotations",
+    "vet_decorators",
     "vet_enum_calls",
     "vet_enum_members",
     "vet_enum_properties",
     "vet_field_names",
+    "vet_flags",
     "vet_pattern_groups",
 ]
 
@@ -136,6 +140,23 @@ def vet_pattern_groups() -> None:
         _freeze.replace_attribute(re.Pattern, "groupindex", copied)
 
 
+def vet_decorators() -> None:
+    """Make the decorators of `contextlib` copy nothing but what `functools.wraps` of a script does.
+
+    The library's copies the namespace of any object to the function that it makes.
+    """
+    for kind in (contextlib.ContextDecorator, contextlib.AsyncContextDecorator):
+        original: Any = kind.__call__
+        if getattr(original, "vetted", False):
+            continue
+
+        def call(self: Any, func: Any, *, original: Any = original) -> Any:
+            return original(self, plain_function(func))
+
+        call.vetted = True  # type: ignore[attr-defined]  # functions take attributes
+        _freeze.replace_attribute(kind, "__call__", call)
+
+
 def vet_field_names() -> None:
     """Make the name of a dataclass's field accept identifiers only.
 
@@ -150,6 +171,26 @@ def vet_field_names() -> None:
         slot.__set__(self, None if name is None else check_name(name))
 
     _freeze.replace_attribute(dataclasses.Field, "name", property(slot.__get__, write))
+    metadata: Any = dataclasses.Field.__dict__["metadata"]
+    # A proxy hands out its dict, as in `vet_pattern_groups`; that of most fields is one and empty.
+    copied = property(lambda self: types.MappingProxyType(dict(metadata.__get__(self))),
+                      metadata.__set__)  # fmt: skip
+    _freeze.replace_attribute(dataclasses.Field, "metadata", copied)
+
+
+def vet_flags() -> None:
+    """Make `re` take exact flags: its cache compares them, and the worker uses it, too."""
+    compiler: Any = vars(re)["_compile"]
+    if getattr(compiler, "vetted", False):
+        return
+
+    def compile_pattern(pattern: Any, flags: Any) -> Any:
+        if type(flags) is not int and type(flags) is not re.RegexFlag and isinstance(flags, int):
+            flags = int.__index__(flags)
+        return compiler(pattern, flags)
+
+    compile_pattern.vetted = True  # type: ignore[attr-defined]  # functions take attributes
+    vars(re)["_compile"] = compile_pattern
 
 
 def _members(names: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import ntpath
+import operator
 import os
 import pathlib
 import posixpath
@@ -38,26 +39,45 @@ __all__ = [
 # pprint, shlex, sys
 
 
+class PrettyPrinter(pprint.PrettyPrinter):
+    """`pprint.PrettyPrinter`, which prints to the script's output."""
+
+    def __init__(
+        self,
+        indent: int = 1,
+        width: int = 80,
+        depth: Any = None,
+        stream: Any = None,
+        **more: Any,
+    ) -> None:
+        target: Any = CONSOLE.stdout if stream is None else stream
+        super().__init__(indent, width, depth, target, **more)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        if issubclass(cls, str):  # whose `format` reads any attribute
+            raise TypeError("a printer may not be text")
+        super().__init_subclass__(**options)
+
+    # The methods of the library take any object as `self`.
+    def isreadable(self, object: Any) -> bool:
+        """Return True if the repr of `object` could be evaluated."""
+        return super().isreadable(object)
+
+    def isrecursive(self, object: Any) -> bool:
+        """Return True if `object` contains itself."""
+        return super().isrecursive(object)
+
+    def pformat(self, object: Any) -> str:
+        """Return the text of `object`."""
+        return policy.demangle(super().pformat(object))
+
+    def pprint(self, object: Any) -> None:
+        """Print `object`."""
+        self.__dict__["_stream"].write(self.pformat(object) + "\n")
+
+
 def pprint_members() -> dict[str, Any]:
     """Return the members of `pprint`, which prints to the script's output."""
-
-    class PrettyPrinter(pprint.PrettyPrinter):
-        def __init__(
-            self,
-            indent: int = 1,
-            width: int = 80,
-            depth: Any = None,
-            stream: Any = None,
-            **more: Any,
-        ) -> None:
-            target: Any = CONSOLE.stdout if stream is None else stream
-            super().__init__(indent, width, depth, target, **more)
-
-        def pformat(self, object: Any) -> str:
-            return policy.demangle(super().pformat(object))
-
-        def pprint(self, object: Any) -> None:
-            self.__dict__["_stream"].write(self.pformat(object) + "\n")
 
     def print_pretty(object: Any, stream: Any = None, *args: Any, **options: Any) -> None:
         text = policy.demangle(pprint.pformat(object, *args, **options))
@@ -123,7 +143,8 @@ def sys_members() -> dict[str, Any]:
 
     def setrecursionlimit(limit: int, /) -> None:
         """Raise the limit up to the depth that a worker's stack allows; never lower it."""
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), min(limit, _RECURSION)))
+        exact = int.__index__(operator.index(limit))
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), min(exact, _RECURSION)))
 
     return {
         **{

@@ -92,3 +92,28 @@ async def test_attributes_that_a_script_sets_on_a_call_cause_no_violation(
         assert session.violations == ()
     assert result.status == "completed", result.error
     assert [(each.code, each.line) for each in result.warnings] == [("not_awaited", 2)]
+
+
+DEADLINE = """
+import queue
+class Length(float):
+    def __radd__(self, other): return self
+    def __sub__(self, other): return self
+    def __rsub__(self, other): return self
+    def __gt__(self, other): return other == 0.0
+    def __lt__(self, other): return False
+    def __ge__(self, other): return True
+    def __le__(self, other): return False
+    def __repr__(self): return '0.5, "more"'
+def run(ctx, inputs):
+    try:
+        queue.Queue().get(timeout=Length(0.05))
+    except queue.Empty:
+        return "empty"
+"""
+
+
+async def test_length_of_a_wait_with_its_own_repr_causes_no_violation(tmp_path: Path) -> None:
+    async with Session(tmp_path, toolsets=()) as session:
+        result = await session.program(source=DEADLINE)
+    assert (result.error, result.value) == (None, "empty")

@@ -331,13 +331,10 @@ class Day(date):
 
 
 class Words(UserList[str]):
-    @property
-    def data(self) -> list[str]:  # pyright: ignore[reportIncompatibleVariableOverride]  # as a script's class may
-        HOOK()
-        return ["a"]
-
-    @data.setter
-    def data(self, value: list[str]) -> None: ...
+    def __getattribute__(self, name: str) -> Any:
+        if name == "data":
+            HOOK()
+        return super().__getattribute__(name)
 
 
 class Amount(Decimal):
@@ -372,7 +369,7 @@ HOSTILE: dict[str, Callable[[], Any]] = {
     "set": lambda: {Ordered(), Ordered()},
     "frozenset": lambda: frozenset([Ordered(), Ordered()]),
     "date": lambda: Day(2026, 1, 1),
-    "list": Words,
+    "list": lambda: Words(["a"]),
     "decimal": lambda: Amount(1),
     "dataclass": Row,
     "enum": lambda: Choice.A,

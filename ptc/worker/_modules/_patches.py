@@ -190,7 +190,7 @@ def vet_flags() -> None:
         return compiler(pattern, flags)
 
     compile_pattern.vetted = True  # type: ignore[attr-defined]  # functions take attributes
-    vars(re)["_compile"] = compile_pattern
+    re.__dict__["_compile"] = compile_pattern
 
 
 def _members(names: Any) -> list[Any]:

@@ -67,8 +67,8 @@ stands_for(ref)(_Checked)
 
 def vet_references() -> None:
     """Refuse callbacks of a script in sets and dictionaries of weak references."""
-    for names in (vars(weakref), vars(_weakrefset)):
-        names["ref"] = _Checked
+    for module in (weakref, _weakrefset):
+        module.__dict__["ref"] = _Checked
 
 
 def weakref_members() -> dict[str, Any]:

@@ -150,7 +150,7 @@ def test_three_people_decide_elsewhere_and_any_worker_finishes_the_run(
     shown = ada.ptc("show", run_id).stdout
     for words in (
         "[approved by ada]",
-        "[approved by grace]",
+        '[approved by grace; the script requested {"account":"rent","cents":95000}]',
         "[rejected by linus: paid last week]",
     ):
         assert words in shown

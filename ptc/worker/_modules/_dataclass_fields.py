@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, MISSING, Field, InitVar
 from typing import Any, Final
 
 from ..._language import _policy as policy
-from .._attributes import attribute
+from .._attributes import read_named
 from .._freeze import class_namespace
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "Options",
     "check_frozen",
     "check_name",
+    "check_stored",
     "collect_fields",
     "inherit_fields",
     "text_of_fields",
@@ -115,7 +116,7 @@ def text_of_fields(fields: Iterable[Field[Any]]) -> list[FieldText]:
     ]
     return [
         FieldText(
-            check_name(each.name),
+            check_stored(each.name),
             each._field_type,  # type: ignore[attr-defined]  # the library's mark
             each.type,
             each.default,
@@ -144,6 +145,17 @@ def check_name(name: Any) -> str:
     return name
 
 
+def check_stored(name: Any) -> str:
+    """Return the name under which a field is stored if it is valid.
+
+    A private name is stored renamed. A script can give a field another name: ``field.name = "_x"``
+    would make its methods read the private attribute of a base of the library.
+    """
+    if policy.is_private(check_name(name)):
+        raise TypeError(f"a field may not be stored as {name!r}")
+    return str(name)
+
+
 def _is_mark(annotation: Any, mark: Any, name: str) -> bool:
     if type(annotation) is str:
         match = _MARK.match(annotation)
@@ -154,7 +166,7 @@ def _is_mark(annotation: Any, mark: Any, name: str) -> bool:
 def _default_of(cls: type, name: str) -> Any:
     """Return the default of a field, if the script may read it: a base may have such a method."""
     try:
-        return attribute(cls, name) if policy.kind_of(name) == "power" else getattr(cls, name)
+        return read_named(cls, name)
     except AttributeError:
         return MISSING
 

@@ -24,7 +24,7 @@ from dataclasses import MISSING, Field
 from typing import Any, Final
 
 from ..._language import _policy as policy
-from .._attributes import attribute
+from .._attributes import read_named
 from .._classes import is_script_class, make_class, register
 from .._freeze import class_namespace
 from .._record import Record
@@ -41,7 +41,7 @@ from ._dataclass_fields import (
     FieldText,
     Options,
     check_frozen,
-    check_name,
+    check_stored,
     collect_fields,
     inherit_fields,
     text_of_fields,
@@ -308,7 +308,7 @@ def _get_state(self: Any) -> list[Any]:
 
 def _set_state(self: Any, state: list[Any]) -> None:
     for each, value in zip(dataclass_fields(type(self)) or (), state, strict=False):
-        object.__setattr__(self, check_name(each.name), value)
+        object.__setattr__(self, check_stored(each.name), value)
 
 
 def _slots(kind: type) -> Iterator[str]:
@@ -381,9 +381,8 @@ def _values_of(obj: Any) -> list[tuple[str, Any]] | None:
 
 
 def _read(obj: Any, name: str) -> Any:
-    """Load the field of an instance; a base may have a method with power of that name."""
-    checked = check_name(name)
-    return attribute(obj, checked) if policy.kind_of(checked) == "power" else getattr(obj, checked)
+    """Load the field of an instance, of which a base may have an attribute of that name."""
+    return read_named(obj, check_stored(name))
 
 
 def _convert(obj: Any, make: Callable[[list[tuple[str, Any]]], Any]) -> Any:

@@ -33,7 +33,7 @@ from ._record import read_field
 from ._types import ScriptType, type_of
 from ._views import exact_text
 
-__all__ = ["RefusedError", "open_type", "script_builtins", "script_globals"]
+__all__ = ["RefusedError", "get_attribute", "open_type", "script_builtins", "script_globals"]
 
 
 def _check_arguments(name: str, args: tuple[Any, ...], options: object, *counts: int) -> None:
@@ -47,7 +47,8 @@ def _check_arguments(name: str, args: tuple[Any, ...], options: object, *counts:
         raise TypeError(f"{name} expected {bound}{expected} arguments, got {len(args)}")
 
 
-def _getattr(*args: Any, **options: Any) -> Any:
+def get_attribute(*args: Any, **options: Any) -> Any:
+    """Stand in for `getattr`, with the rules of source."""
     _check_arguments("getattr", args, options, 2, 3)
     obj, name, *default = args
     try:
@@ -165,7 +166,7 @@ _PLAIN_BUILTINS: Final = [
 ]
 
 _GUARDED_BUILTINS: Final[dict[str, object]] = {
-    "getattr": _getattr,
+    "getattr": get_attribute,
     "hasattr": _hasattr,
     "setattr": _setattr,
     "delattr": _delattr,

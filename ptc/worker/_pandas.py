@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .._language import _policy as policy
-from ._attributes import read_named
+from ._guards import get_attribute
 from ._internals import (
     frame_back,
     frame_code,
@@ -42,23 +42,13 @@ def adapt_pandas() -> None:
     for name in _EXPRESSIONS:
         if name in sys.modules:
             # Blocks `df.eval("a.__class__.__mro__")`: the name hides the builtin.
-            vars(sys.modules[name])["getattr"] = _read
+            vars(sys.modules[name])["getattr"] = get_attribute
     for name, frame in (
         ("pandas.core.computation.scope", _variables),
         ("pandas.core.common", _Caller),
     ):
         if name in sys.modules:
             vars(sys.modules[name])["sys"] = ModuleView(sys, _getframe=frame)
-
-
-def _read(obj: Any, name: str, *default: Any) -> Any:
-    """Stand in for `getattr`, with the rules of source."""
-    try:
-        return read_named(obj, name)
-    except AttributeError:
-        if default:
-            return default[0]
-        raise
 
 
 class _Caller:
